@@ -1,0 +1,129 @@
+"""Packing: a batch of texts as a flat list of chunks, in buckets that are computed together without padding.
+
+Token-wise work (norms, enricher, fuser) runs on a flat matrix of rows; only the mixing inside a chunk needs the chunk's
+shape, and takes it from its bucket.
+
+Shape letters: T tokens of all texts, C chunks of all texts, B chunks of a bucket, W the bucket's width, R rows.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+
+@dataclass(frozen=True)
+class Chunks:
+    """Every chunk of a batch in text order: which text it belongs to, where its tokens start, how many they are."""
+
+    text_C: Tensor
+    start_C: Tensor
+    length_C: Tensor
+
+    @classmethod
+    def of(cls, lengths: Sequence[int], chunk_size: int) -> "Chunks":
+        """Cut texts of these many tokens, lying back to back, into chunks; a text of no tokens has no chunk. On CPU."""
+        length_N = torch.tensor(lengths, dtype=torch.long)
+        counts_N = (length_N + chunk_size - 1) // chunk_size
+        text_C = torch.repeat_interleave(torch.arange(len(lengths)), counts_N)
+        number_C = torch.arange(text_C.numel()) - (counts_N.cumsum(0) - counts_N)[text_C]
+        offset_C = number_C * chunk_size
+        return cls(
+            text_C=text_C,
+            start_C=(length_N.cumsum(0) - length_N)[text_C] + offset_C,
+            length_C=(length_N[text_C] - offset_C).clamp(max=chunk_size),
+        )
+
+    def __len__(self) -> int:
+        return self.text_C.numel()
+
+
+@dataclass(frozen=True)
+class Bucket:
+    """Chunks computed together at one width.
+
+    Attributes:
+        chunk_B: Their numbers in `Chunks`.
+        width: Positions given to each chunk when it is mixed.
+        num_rows: Rows of the flat matrix that belong to the bucket.
+        row_R: For each row its place in the (B, W) grid; None where rows fill the grid.
+        token_BW: For each place the flat position of its token, -1 for places without one.
+    """
+
+    chunk_B: Tensor
+    width: int
+    num_rows: int
+    row_R: Tensor | None
+    token_BW: Tensor
+
+    def to_grid(self, rows_RD: Tensor) -> Tensor:
+        """Lay rows out as (B, W, D); places without a row are zeros."""
+        if self.row_R is not None:
+            grid_PD = rows_RD.new_zeros(self.token_BW.numel(), rows_RD.shape[-1])
+            rows_RD = grid_PD.index_copy(0, self.row_R, rows_RD)
+        return rows_RD.unflatten(0, (-1, self.width))
+
+    def to_rows(self, grid_BWD: Tensor) -> Tensor:
+        """Take back the rows of a (B, W, D) grid."""
+        flat_PD = grid_BWD.flatten(0, 1)
+        return flat_PD if self.row_R is None else flat_PD.index_select(0, self.row_R)
+
+    @property
+    def token_R(self) -> Tensor:
+        """For each row the flat position of its token, -1 for the zero rows of a published last chunk."""
+        flat_P = self.token_BW.flatten()
+        return flat_P if self.row_R is None else flat_P.index_select(0, self.row_R)
+
+
+def micro_batches(
+    chunks: Chunks, chunk_size: int, *, mask_tails: bool, max_rows: int | None, device: torch.device
+) -> Iterator[list[Bucket]]:
+    """Group chunks into buckets and buckets into micro-batches of at most `max_rows` rows (one chunk at the least).
+
+    Whole chunks come first, then last chunks from the longest to the shortest; with `mask_tails` these get buckets of
+    similar length, else they are computed like whole chunks.
+    """
+    group: list[Bucket] = []
+    num_rows = 0
+    for bucket in _buckets(chunks, chunk_size, mask_tails, max_rows, device):
+        if group and max_rows is not None and num_rows + bucket.num_rows > max_rows:
+            yield group
+            group, num_rows = [], 0
+        group.append(bucket)
+        num_rows += bucket.num_rows
+    if group:
+        yield group
+
+
+def _buckets(
+    chunks: Chunks, chunk_size: int, mask_tails: bool, max_rows: int | None, device: torch.device
+) -> Iterator[Bucket]:
+    whole_C = chunks.length_C == chunk_size if mask_tails else torch.ones_like(chunks.length_C, dtype=torch.bool)
+    for chunk_B in _pieces(whole_C.nonzero().flatten(), chunk_size, max_rows):
+        yield _bucket(chunks, chunk_B, chunk_size, True, device)
+    tail_C = (~whole_C).nonzero().flatten()
+    tail_C = tail_C[torch.argsort(chunks.length_C[tail_C], descending=True, stable=True)]
+    while tail_C.numel():
+        width = int(chunks.length_C[tail_C[0]])
+        # Padding a bucket costs mixing only, a small part of the work; many buckets cost many small operations.
+        similar = int((chunks.length_C[tail_C] >= 0.75 * width - 8).sum())
+        for chunk_B in _pieces(tail_C[:similar], width, max_rows):
+            yield _bucket(chunks, chunk_B, int(chunks.length_C[chunk_B[0]]), False, device)
+        tail_C = tail_C[similar:]
+
+
+def _pieces(chunk_C: Tensor, width: int, max_rows: int | None) -> tuple[Tensor, ...]:
+    size = chunk_C.numel() if max_rows is None else max(1, max_rows // width)
+    return chunk_C.split(size) if chunk_C.numel() else ()
+
+
+def _bucket(chunks: Chunks, chunk_B: Tensor, width: int, whole: bool, device: torch.device) -> Bucket:
+    position_W = torch.arange(width)
+    length_B1 = chunks.length_C[chunk_B].unsqueeze(-1)
+    present_BW = position_W < length_B1
+    token_BW = (chunks.start_C[chunk_B].unsqueeze(-1) + position_W).masked_fill(~present_BW, -1)
+    full_grid = whole or bool(present_BW.all())
+    row_R = None if full_grid else present_BW.flatten().nonzero().flatten().to(device)
+    num_rows = present_BW.numel() if row_R is None else row_R.numel()
+    return Bucket(chunk_B.to(device), width, num_rows, row_R, token_BW.to(device))
