@@ -1,0 +1,5 @@
+"""Texts to vectors."""
+
+from .encoder import Encoder, EncodingCounts
+
+__all__ = ["Encoder", "EncodingCounts"]

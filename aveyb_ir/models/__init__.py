@@ -1,7 +1,7 @@
 """Avey-B as Hugging Face models; importing this room registers them with transformers' Auto classes.
 
-The files of this room import torch, transformers and each other only, so a saved model carries their code and loads with
-`trust_remote_code=True` where this package is not installed.
+The files of this room import torch, transformers and each other only, so a saved model carries their code and loads
+with `trust_remote_code=True` where this package is not installed.
 """
 
 from transformers import AutoConfig, AutoModel, AutoModelForMaskedLM, AutoModelForSequenceClassification

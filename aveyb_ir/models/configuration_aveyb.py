@@ -54,7 +54,9 @@ class AveyBConfig(PreTrainedConfig):
             if not isinstance(value, int) or isinstance(value, bool) or value < least:
                 raise ValueError(f"Avey-B config: {name} is {value!r}; expected an integer of at least {least}.")
         if hidden_size not in (None, d_embed):
-            raise ValueError(f"Avey-B config: hidden_size {hidden_size} differs from d_embed {d_embed}; set d_embed only.")
+            raise ValueError(
+                f"Avey-B config: hidden_size {hidden_size} differs from d_embed {d_embed}; set d_embed only."
+            )
         if tail not in TAILS:
             raise ValueError(f"Avey-B config: tail is {tail!r}; expected one of {', '.join(TAILS)}.")
         self.vocab_size = vocab_size

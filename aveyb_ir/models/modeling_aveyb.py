@@ -132,8 +132,8 @@ class AveyBRanker(nn.Module):
 class AveyBLayer(nn.Module):
     """One layer: norm, enricher, mixing of positions inside a chunk, fuser (paper, neural processor).
 
-    With (c, g, b) the parts of z = GELU(enricher(norm(h))), h becomes fuser([g⊙y; b]) + α·h, where y mixes the positions
-    of c: by a learned matrix in a static layer, by normalized similarity in a dynamic one.
+    With (c, g, b) the parts of z = GELU(enricher(norm(h))), h becomes fuser([g⊙y; b]) + α·h, where y mixes the
+    positions of c: by a learned matrix in a static layer, by normalized similarity in a dynamic one.
     """
 
     def __init__(self, config: AveyBConfig, static: bool) -> None:
@@ -178,8 +178,8 @@ class AveyBLayer(nn.Module):
         return (similarity_BWW / total_BW1) @ c_BWD
 
 
-class AveyBModel(PreTrainedModel):
-    """The encoder: token ids to one state per token.
+class AveyBPreTrainedModel(PreTrainedModel):
+    """The encoder that all heads share; every head keeps the released names of its weights, without a prefix.
 
     Loading is strict: a checkpoint that lacks a weight, or has one that no head of this family knows, is refused.
     """
@@ -187,6 +187,8 @@ class AveyBModel(PreTrainedModel):
     config_class = AveyBConfig
     main_input_name = "input_ids"
     supports_gradient_checkpointing = True
+    # Batches may mix lengths freely: nothing is computed for padding.
+    packs_texts = True
     _no_split_modules = ["AveyBLayer", "AveyBRanker"]  # noqa: RUF012 (transformers reads it as a plain class attribute)
     # Parameters of a task head: fresh when a model without the head is loaded, ignored when one with it is.
     _head_prefixes = ("dense.", "classifier.")
@@ -197,8 +199,6 @@ class AveyBModel(PreTrainedModel):
         self.ranker = AveyBRanker(config)
         self.layers = nn.ModuleList(AveyBLayer(config, static=i % 2 == 0) for i in range(config.n_layers))
         self.gradient_checkpointing = False
-        if type(self) is AveyBModel:
-            self.post_init()
 
     @classmethod
     def from_pretrained(cls, *args: Any, output_loading_info: bool = False, **kwargs: Any) -> Any:
@@ -218,11 +218,11 @@ class AveyBModel(PreTrainedModel):
             )
         return (model, info) if output_loading_info else model
 
-    def get_input_embeddings(self) -> nn.Module:
+    def get_input_embeddings(self) -> nn.Embedding:
         """Return the token embeddings."""
         return self.embed
 
-    def set_input_embeddings(self, value: nn.Module) -> None:
+    def set_input_embeddings(self, value: nn.Embedding) -> None:
         """Replace the token embeddings, for instance after the vocabulary was resized."""
         self.embed = value
 
@@ -246,27 +246,6 @@ class AveyBModel(PreTrainedModel):
             if module.spatial_proj is not None:
                 nn.init.normal_(module.spatial_proj, std=config.chunk_size**-0.5)
 
-    def forward(
-        self,
-        input_ids: Tensor,
-        attention_mask: Tensor | None = None,
-        return_dict: bool | None = None,
-        **kwargs: Any,
-    ) -> BaseModelOutput | tuple[Tensor]:
-        """Encode texts.
-
-        Args:
-            input_ids: (N, L) int64, padded on either side.
-            attention_mask: (N, L), nonzero at tokens; all are tokens when it is not given.
-            return_dict: False for a tuple.
-            kwargs: Accepted for tokenizers that give more (token types); not used.
-
-        Returns:
-            `last_hidden_state` (N, L, D); zeros at masked positions.
-        """
-        states_NLD = self._states(input_ids, attention_mask)
-        return (states_NLD,) if return_dict is False else BaseModelOutput(last_hidden_state=states_NLD)
-
     def _states(self, input_ids: Tensor, attention_mask: Tensor | None) -> Tensor:
         mask_NL = torch.ones_like(input_ids) if attention_mask is None else attention_mask
         mask_NL = mask_NL != 0
@@ -280,7 +259,7 @@ class AveyBModel(PreTrainedModel):
                 flat_PD = flat_PD.index_copy(0, place_R, states_RD)
             else:
                 flat_PD.index_copy_(0, place_R, states_RD)
-        return flat_PD.unflatten(0, input_ids.shape)
+        return flat_PD.view(*input_ids.shape, -1)
 
     def _stream(self, token_T: Tensor, lengths: list[int]) -> Iterator[tuple[Tensor, Tensor]]:
         """Yield (token positions, states) micro-batch by micro-batch, every token once."""
@@ -321,7 +300,36 @@ class AveyBModel(PreTrainedModel):
         return hidden_RD
 
 
-class AveyBForMaskedLM(AveyBModel):
+class AveyBModel(AveyBPreTrainedModel):
+    """The encoder alone: token ids to one state per token."""
+
+    def __init__(self, config: AveyBConfig) -> None:
+        super().__init__(config)
+        self.post_init()
+
+    def forward(
+        self,
+        input_ids: Tensor,
+        attention_mask: Tensor | None = None,
+        return_dict: bool | None = None,
+        **kwargs: Any,
+    ) -> BaseModelOutput | tuple[Tensor]:
+        """Encode texts.
+
+        Args:
+            input_ids: (N, L) int64, padded on either side.
+            attention_mask: (N, L), nonzero at tokens; all are tokens when it is not given.
+            return_dict: False for a tuple.
+            kwargs: Accepted for tokenizers that give more (token types); not used.
+
+        Returns:
+            `last_hidden_state` (N, L, D); zeros at masked positions.
+        """
+        states_NLD = self._states(input_ids, attention_mask)
+        return (states_NLD,) if return_dict is False else BaseModelOutput(last_hidden_state=states_NLD)
+
+
+class AveyBForMaskedLM(AveyBPreTrainedModel):
     """The encoder with tied output embeddings: logits = states · Eᵀ."""
 
     def __init__(self, config: AveyBConfig) -> None:
@@ -355,14 +363,18 @@ class AveyBForMaskedLM(AveyBModel):
         return MaskedLMOutput(loss=loss, logits=logits_NLV)
 
 
-class AveyBForSequenceClassification(AveyBModel):
+class AveyBForSequenceClassification(AveyBPreTrainedModel):
     """The encoder with the published classification head: mean over tokens, three dense layers, classifier."""
 
     def __init__(self, config: AveyBConfig) -> None:
         super().__init__(config)
         width = config.d_embed
         self.dense = nn.Sequential(
-            nn.Linear(width, 2 * width), nn.GELU(), nn.Linear(2 * width, 2 * width), nn.GELU(), nn.Linear(2 * width, width)
+            nn.Linear(width, 2 * width),
+            nn.GELU(),
+            nn.Linear(2 * width, 2 * width),
+            nn.GELU(),
+            nn.Linear(2 * width, width),
         )
         self.classifier = nn.Linear(width, config.num_labels)
         self.post_init()

@@ -62,7 +62,7 @@ class Bucket:
         if self.row_R is not None:
             grid_PD = rows_RD.new_zeros(self.token_BW.numel(), rows_RD.shape[-1])
             rows_RD = grid_PD.index_copy(0, self.row_R, rows_RD)
-        return rows_RD.unflatten(0, (-1, self.width))
+        return rows_RD.view(-1, self.width, rows_RD.shape[-1])
 
     def to_rows(self, grid_BWD: Tensor) -> Tensor:
         """Take back the rows of a (B, W, D) grid."""

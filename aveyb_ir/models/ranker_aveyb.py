@@ -57,9 +57,9 @@ def distinct_token_scores(unit_UD: Tensor, token_N: Tensor, chunk_size: int) -> 
     """Score all chunks of one text against all earlier ones in U²·d instead of N²·d, exact to rounding.
 
     With G the cosines of distinct tokens, M[j, a] = max of G[a, b] over the tokens b of chunk j, and C[i, a] how often
-    token a occurs in chunk i, the scores are C·Mᵀ. G is computed in blocks of rows. A token is needed as a row only if it
-    occurs after the first chunk, and against columns that occur before its last chunk only: the order of first and of
-    last occurrence makes both a prefix, and about halves the work.
+    token a occurs in chunk i, the scores are C·Mᵀ. G is computed in blocks of rows. A token is needed as a row only if
+    it occurs after the first chunk, and against columns that occur before its last chunk only: the order of first and
+    of last occurrence makes both a prefix, and about halves the work.
 
     Args:
         unit_UD: Unit embeddings of the distinct tokens, fp32.

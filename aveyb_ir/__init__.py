@@ -1,0 +1,45 @@
+"""Dense retrieval and reranking over long documents with Avey-B.
+
+The public names load on first use, so `import aveyb_ir` is fast and imports no torch. Importing it also makes
+transformers and sentence-transformers know the model type "avey-b".
+"""
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+from ._registration import register_with_transformers
+from ._version import __version__
+
+if TYPE_CHECKING:
+    from .encoding import Encoder
+    from .evaluation import evaluate, evaluate_run
+    from .retrieval import Hit, Index, Retriever
+    from .training import train
+
+__all__ = ["Encoder", "Hit", "Index", "Retriever", "__version__", "evaluate", "evaluate_run", "train"]
+
+_ROOM_OF = {
+    "Encoder": "encoding",
+    "evaluate": "evaluation",
+    "evaluate_run": "evaluation",
+    "Hit": "retrieval",
+    "Index": "retrieval",
+    "Retriever": "retrieval",
+    "train": "training",
+}
+
+
+def __getattr__(name: str) -> Any:
+    room = _ROOM_OF.get(name)
+    if room is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(importlib.import_module(f".{room}", __name__), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
+
+
+register_with_transformers()

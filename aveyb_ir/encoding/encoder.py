@@ -1,0 +1,206 @@
+"""Texts to vectors with any Sentence Transformers model, whole and independent of their batch."""
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from sentence_transformers import SentenceTransformer
+from sentence_transformers.base.modules import Transformer
+from sentence_transformers.sentence_transformer.modules import Pooling
+
+from .batching import token_budget_batches
+from .devices import choose_device, choose_dtype
+from .fingerprint import describe, fingerprint_of, hash_weights
+from .loading import load_sentence_transformer
+from .tokenization import TokenizedTexts, tokenize
+
+_log = logging.getLogger(__name__)
+
+Kind = Literal["query", "document"]
+_PROMPT_NAMES: dict[Kind, tuple[str, ...]] = {"query": ("query",), "document": ("document", "passage", "corpus")}
+_DEFAULT_TOKEN_BUDGET = {"cpu": 16384, "cuda": 131072}
+
+
+@dataclass
+class EncodingCounts:
+    """What an encoder has been given so far, special tokens included."""
+
+    texts: int = 0
+    tokens: int = 0
+    tokens_used: int = 0
+    texts_cut: int = 0
+
+
+class Encoder:
+    """Encodes queries and documents to unit vectors.
+
+    Args:
+        model: A model folder, a Hub name, or a loaded SentenceTransformer (used as it is).
+        device: "cpu", "cuda", "cuda:1", …; by default a GPU where there is one.
+        dtype: "float32", "bfloat16" or "float16"; by default bfloat16 on GPUs that have it, else float32.
+        max_length: Tokens kept of each text. By default the model's own limit, which for Avey-B is none.
+        token_budget: Tokens computed in one batch; a longer text runs alone.
+
+    Raises:
+        ModelError: The model cannot be loaded.
+        ValueError: An impossible device, dtype, budget, or a `max_length` above the model's limit.
+    """
+
+    def __init__(
+        self,
+        model: str | Path | SentenceTransformer,
+        *,
+        device: str | None = None,
+        dtype: str | None = None,
+        max_length: int | None = None,
+        token_budget: int | None = None,
+    ) -> None:
+        self._weights_hash: str | None = None
+        if isinstance(model, SentenceTransformer):
+            self.model = model
+            self.name = str(model.model_card_data.base_model or "in-memory model")
+        else:
+            place = choose_device(device)
+            precision = choose_dtype(dtype, place)
+            self.model = load_sentence_transformer(model, place)
+            self.name = str(model)
+            if self.model.dtype != precision:
+                self._weights_hash = hash_weights(self.model)  # of the weights as stored, whatever computes with them
+                self.model.to(precision)
+        self.model.eval()
+        if max_length is not None:
+            self._limit_length(max_length)
+        self.token_budget = token_budget or _DEFAULT_TOKEN_BUDGET.get(self.model.device.type, 16384)
+        self.counts = EncodingCounts()
+
+    @property
+    def dimension(self) -> int:
+        """Numbers per vector."""
+        dimension = self.model.get_embedding_dimension()
+        assert dimension is not None
+        return int(dimension)
+
+    @property
+    def max_length(self) -> int | None:
+        """Tokens kept of each text; None where there is no limit that a text could reach."""
+        limit = self.model.max_seq_length
+        return None if limit is None or limit >= 2**31 else int(limit)
+
+    @cached_property
+    def details(self) -> dict[str, Any]:
+        """What decides the vectors of this encoder: weights hash, pooling, prompts, length limit, …"""
+        return {"weights": self._weights_hash or hash_weights(self.model), **describe(self.model)}
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """Hash of `details`; vectors of encoders with equal fingerprints may be compared."""
+        return fingerprint_of(self.details)
+
+    def encode_queries(self, texts: str | Sequence[str]) -> NDArray[np.float32]:
+        """Encode queries with the query prompt: (n, d) float32, or (d,) for a single string."""
+        return self.encode(texts, "query")
+
+    def encode_documents(self, texts: str | Sequence[str]) -> NDArray[np.float32]:
+        """Encode documents with the document prompt: (n, d) float32, or (d,) for a single string."""
+        return self.encode(texts, "document")
+
+    def encode(self, texts: str | Sequence[str], kind: Kind) -> NDArray[np.float32]:
+        """Encode texts whole, each independent of the others.
+
+        Args:
+            texts: Strings; one string gives one vector.
+            kind: "query" or "document": which prompt goes before each text.
+
+        Returns:
+            Unit vectors in the order of the texts, (n, d) float32. A text without any token (possible only with a
+            tokenizer that adds none) gives zeros.
+        """
+        if isinstance(texts, str):
+            return self.encode([texts], kind)[0]
+        prompt = self._prompt(kind)
+        if not self._tokenizes_plainly:
+            vectors = self.model.encode(list(texts), prompt=prompt, convert_to_numpy=True, show_progress_bar=False)
+            return _unit(np.asarray(vectors, dtype=np.float32).reshape(len(texts), self.dimension))
+        tokenized = tokenize(self.model.tokenizer, [prompt + text for text in texts], self.max_length)
+        self._count(tokenized)
+        vectors = np.zeros((len(texts), self.dimension), dtype=np.float32)
+        for batch in token_budget_batches(tokenized.lengths, self.token_budget, padded=not self._packs):
+            batch = batch[tokenized.lengths[batch] > 0]
+            if len(batch):
+                vectors[batch] = self._forward([tokenized.token_ids[i] for i in batch])
+        return _unit(vectors)
+
+    @torch.inference_mode()
+    def _forward(self, token_ids: list[NDArray[np.int32]]) -> NDArray[np.float32]:
+        """Run one batch through all modules of the model."""
+        tokenizer = self.model.tokenizer
+        width = max(len(ids) for ids in token_ids)
+        input_ids = np.full((len(token_ids), width), tokenizer.pad_token_id or 0, dtype=np.int64)
+        mask = np.zeros((len(token_ids), width), dtype=np.int64)
+        for row, ids in enumerate(token_ids):
+            place = slice(width - len(ids), width) if tokenizer.padding_side == "left" else slice(len(ids))
+            input_ids[row, place], mask[row, place] = ids, 1
+        features = {
+            "input_ids": torch.from_numpy(input_ids).to(self.model.device),
+            "attention_mask": torch.from_numpy(mask).to(self.model.device),
+        }
+        embedding: torch.Tensor = self.model(features)["sentence_embedding"]
+        vectors: NDArray[np.float32] = embedding.float().cpu().numpy()
+        return vectors
+
+    @property
+    def _packs(self) -> bool:
+        """Whether the backbone computes nothing for padding."""
+        return bool(getattr(self.model.transformers_model, "packs_texts", False))
+
+    @cached_property
+    def _tokenizes_plainly(self) -> bool:
+        """Whether token ids are all that the model takes; others go through Sentence Transformers' own batches."""
+        first = self.model[0]
+        return (
+            isinstance(first, Transformer)
+            and set(first.modality_config) == {"text"}
+            and all(module.include_prompt for module in self.model if isinstance(module, Pooling))
+        )
+
+    def _prompt(self, kind: Kind) -> str:
+        if kind not in _PROMPT_NAMES:
+            raise ValueError(f"kind is {kind!r}; expected 'query' or 'document'.")
+        return next((self.model.prompts[name] for name in _PROMPT_NAMES[kind] if name in self.model.prompts), "") or ""
+
+    def _limit_length(self, max_length: int) -> None:
+        limit = self.max_length
+        if max_length < 1 or (limit is not None and max_length > limit):
+            raise ValueError(
+                f"max_length is {max_length}; {self.name} takes 1 to {limit or 'any number of'} tokens. "
+                "Leave it out for the model's own limit."
+            )
+        self.model.max_seq_length = max_length
+
+    def _count(self, tokenized: TokenizedTexts) -> None:
+        counts = self.counts
+        counts.texts += len(tokenized.token_ids)
+        counts.tokens += int(tokenized.full_lengths.sum())
+        counts.tokens_used += int(tokenized.lengths.sum())
+        counts.texts_cut += tokenized.num_cut
+        if tokenized.num_cut:
+            _log.warning(
+                "%d of %d texts cut at %d tokens (%d of %d tokens used).",
+                tokenized.num_cut,
+                len(tokenized.token_ids),
+                self.max_length,
+                tokenized.lengths.sum(),
+                tokenized.full_lengths.sum(),
+            )
+
+
+def _unit(vectors: NDArray[np.float32]) -> NDArray[np.float32]:
+    norms = np.linalg.norm(vectors, axis=1, keepdims=True)
+    unit: NDArray[np.float32] = np.divide(vectors, norms, out=np.zeros_like(vectors), where=norms > 0)
+    return unit

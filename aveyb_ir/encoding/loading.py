@@ -1,0 +1,38 @@
+"""Loads any Sentence Transformers model from a folder or the Hub, with errors a person can act on."""
+
+from pathlib import Path
+
+import torch
+from sentence_transformers import SentenceTransformer
+
+import aveyb_ir.models  # noqa: F401 (registers Avey-B with transformers)
+
+from ..errors import ModelError
+
+
+def load_sentence_transformer(name: str | Path, device: torch.device) -> SentenceTransformer:
+    """Load a model by folder or Hub name onto a device, in the dtype it is stored in.
+
+    Raises:
+        ModelError: No such folder, an incomplete one, or a Hub name that cannot be had.
+    """
+    _check_folder(name)
+    try:
+        return SentenceTransformer(str(name), device=str(device), model_kwargs={"dtype": "auto"})
+    except Exception as error:  # the library raises a dozen kinds of these; all mean that this model cannot be loaded
+        reason = " ".join(str(error).split())
+        raise ModelError(f"Cannot load the model {str(name)!r}: {type(error).__name__}: {reason}") from error
+
+
+def _check_folder(name: str | Path) -> None:
+    path = Path(name)
+    if path.is_dir():
+        if not (path / "modules.json").exists() and not (path / "config.json").exists():
+            raise ModelError(
+                f"{path} is not a model folder: it has neither modules.json (Sentence Transformers) nor config.json "
+                "(transformers). Give the folder that a training run wrote, or a Hub name."
+            )
+    elif path.is_absolute() or str(name).startswith((".", "~")) or len(path.parts) != 2 or path.parent.exists():
+        if len(path.parts) == 1 and not path.exists() and not str(name).startswith((".", "~")):
+            return  # a Hub name without an owner, as in "all-MiniLM-L6-v2"
+        raise ModelError(f"No model folder {str(name)!r}. Give a folder or a Hub name such as owner/model.")
