@@ -1,5 +1,35 @@
-"""Corpora, queries, judgements, runs and training pairs: what is read from files and written to them."""
+"""Corpora, queries, judgements, runs and training rows: read from files, checked, and written back."""
 
+from aveyb_ir.data.beir import BeirFolder, write_beir_folder
+from aveyb_ir.data.beir_pairs import training_rows_from_beir
+from aveyb_ir.data.corpus import read_documents, read_queries
 from aveyb_ir.data.documents import Document, Query
+from aveyb_ir.data.jsonl import read_jsonl, write_jsonl
+from aveyb_ir.data.pairs import TrainingRow, read_training_rows
+from aveyb_ir.data.qrels import Qrels, checked_qrels, read_qrels, write_qrels
+from aveyb_ir.data.runs import Run, checked_run, read_run, trec_order, write_run
+from aveyb_ir.data.wording import listed
 
-__all__ = ["Document", "Query"]
+__all__ = [
+    "BeirFolder",
+    "Document",
+    "Qrels",
+    "Query",
+    "Run",
+    "TrainingRow",
+    "checked_qrels",
+    "checked_run",
+    "listed",
+    "read_documents",
+    "read_jsonl",
+    "read_qrels",
+    "read_queries",
+    "read_run",
+    "read_training_rows",
+    "training_rows_from_beir",
+    "trec_order",
+    "write_beir_folder",
+    "write_jsonl",
+    "write_qrels",
+    "write_run",
+]

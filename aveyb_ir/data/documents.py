@@ -1,8 +1,11 @@
 """The two things every corpus is made of: documents and queries."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
+
+_UNUSABLE = re.compile("[\n\r\0\ud800-\udfff]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,3 +33,18 @@ class Query:
     id: str
     text: str
     metadata: Mapping[str, Any] = field(default_factory=dict)
+
+
+def check_id(value: object) -> str:
+    """Return `value` if it can be an id everywhere: in TSV and TREC files and inside trec_eval, which is C.
+
+    Raises:
+        ValueError: it is not a string, is empty, or holds a line break, a NUL or half of a surrogate pair.
+    """
+    if not isinstance(value, str):
+        raise ValueError(f"id {value!r} is {type(value).__name__}; expected a string; convert it with str()")
+    if not value:
+        raise ValueError("an id is empty; expected at least one character")
+    if _UNUSABLE.search(value):
+        raise ValueError(f"id {value!r} holds a line break, a NUL or a lone surrogate; remove that character")
+    return value

@@ -1,0 +1,50 @@
+"""Training rows out of a BEIR folder: its judgements joined with its texts."""
+
+import logging
+from collections.abc import Collection, Mapping
+
+from aveyb_ir.data.beir import BeirFolder
+from aveyb_ir.data.pairs import TrainingRow
+from aveyb_ir.data.wording import listed
+from aveyb_ir.errors import DataError
+
+_logger = logging.getLogger(__name__)
+
+
+def training_rows_from_beir(folder: BeirFolder, split: str = "train") -> list[TrainingRow]:
+    """Make one row per query of a split, with the full texts of all documents of grade 1 or more as positives.
+
+    The corpus is streamed; only the relevant documents stay in memory. Ids that are judged but absent, and texts that
+    are empty, are left out and named in a logged warning.
+
+    Raises:
+        DataError: there is no such split, a file is malformed, or no row is left.
+    """
+    relevant = {
+        query_id: [document_id for document_id, grade in judged.items() if grade >= 1]
+        for query_id, judged in folder.qrels(split).items()
+    }
+    wanted = {document_id for document_ids in relevant.values() for document_id in document_ids}
+    texts = {document.id: document.full_text for document in folder.documents() if document.id in wanted}
+    queries = folder.queries()
+    _report(folder, "queries", relevant, queries)
+    _report(folder, "documents", wanted, texts)
+    rows = []
+    for query_id, document_ids in relevant.items():
+        anchor = queries.get(query_id, "")
+        positives = dict.fromkeys(texts[id_] for id_ in document_ids if texts.get(id_, "").strip())
+        if anchor.strip() and positives:
+            rows.append(TrainingRow(anchor, tuple(positives)))
+    if not rows:
+        raise DataError(
+            f"{folder.path} split {split!r} joins no query with a relevant document; "
+            "expected the ids of qrels in the corpus and the queries; check that the files belong together"
+        )
+    return rows
+
+
+def _report(folder: BeirFolder, what: str, wanted: Collection[str], texts: Mapping[str, str]) -> None:
+    if absent := [id_ for id_ in wanted if id_ not in texts]:
+        _logger.warning("%s lacks these judged %s: %s", folder.path, what, listed(sorted(absent)))
+    if empty := [id_ for id_ in wanted if id_ in texts and not texts[id_].strip()]:
+        _logger.warning("%s has judged %s without text: %s", folder.path, what, listed(sorted(empty)))
