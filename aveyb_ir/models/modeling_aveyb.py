@@ -51,10 +51,12 @@ class AveyBRanker(nn.Module):
         num_chunks, device = len(chunks), token_T.device
         chunk_CK = torch.full((num_chunks, self.k), -1, device=device)
         score_CK = torch.zeros(num_chunks, self.k, device=device)
+        if not self.k:
+            return chunk_CK, score_CK
         counts = torch.bincount(chunks.text_C).tolist()
         first = 0
         for count in counts:
-            if count > 1 and self.k:
+            if count > 1:
                 own = slice(first, first + count)
                 end = int(chunks.start_C[own.stop - 1] + chunks.length_C[own.stop - 1])
                 with torch.no_grad():
@@ -201,22 +203,32 @@ class AveyBPreTrainedModel(PreTrainedModel):
         self.gradient_checkpointing = False
 
     @classmethod
-    def from_pretrained(cls, *args: Any, output_loading_info: bool = False, **kwargs: Any) -> Any:
+    def from_pretrained(cls, *args: Any, **kwargs: Any) -> Any:
         """Load a checkpoint as `PreTrainedModel.from_pretrained` does, refusing incomplete or foreign weights.
+
+        A head that the checkpoint lacks altogether starts fresh; one that this class lacks is left out.
 
         Raises:
             OSError: Weights are missing, unexpected or of another shape; the message lists them.
         """
-        model, info = super().from_pretrained(*args, output_loading_info=True, **kwargs)
-        missing = sorted(key for key in info["missing_keys"] if not key.startswith(cls._head_prefixes))
-        unexpected = sorted(key for key in info["unexpected_keys"] if not key.startswith(cls._head_prefixes))
-        if missing or unexpected:
+        wants_info = kwargs.pop("output_loading_info", False)
+        any_shape = kwargs.pop("ignore_mismatched_sizes", False)
+        model, info = super().from_pretrained(*args, **kwargs, output_loading_info=True, ignore_mismatched_sizes=True)
+        missing, unexpected = set(info["missing_keys"]), set(info["unexpected_keys"])
+        head = {name for name in model.state_dict() if name.startswith(cls._head_prefixes)}
+        if head <= missing:
+            missing -= head
+        unexpected = {name for name in unexpected if head or not name.startswith(cls._head_prefixes)}
+        shapes = {f"{name} {(*stored,)} for {(*own,)}" for name, stored, own in info["mismatched_keys"]}
+        faults = {"missing": missing, "unexpected": unexpected, "of another shape": set() if any_shape else shapes}
+        if any(faults.values()):
             raise OSError(
                 f"The weights of {args[0] if args else 'this model'} do not fit {cls.__name__}: "
-                f"missing {_listed(missing)}; unexpected {_listed(unexpected)}. "
-                "Expected the names of a released Avey-B checkpoint; check that the download or copy is complete."
+                + "; ".join(f"{kind}: {_listed(sorted(names))}" for kind, names in faults.items() if names)
+                + ". Expected the names and shapes of an Avey-B checkpoint with this config; "
+                "check that the download or copy is complete."
             )
-        return (model, info) if output_loading_info else model
+        return (model, info) if wants_info else model
 
     def get_input_embeddings(self) -> nn.Embedding:
         """Return the token embeddings."""
@@ -259,7 +271,7 @@ class AveyBPreTrainedModel(PreTrainedModel):
                 flat_PD = flat_PD.index_copy(0, place_R, states_RD)
             else:
                 flat_PD.index_copy_(0, place_R, states_RD)
-        return flat_PD.view(*input_ids.shape, -1)
+        return flat_PD.view(*input_ids.shape, self.config.d_embed)
 
     def _stream(self, token_T: Tensor, lengths: list[int]) -> Iterator[tuple[Tensor, Tensor]]:
         """Yield (token positions, states) micro-batch by micro-batch, every token once."""
@@ -433,7 +445,5 @@ def _rms_norm(x_RD: Tensor, weight_D: Tensor, eps: float) -> Tensor:
 
 
 def _listed(names: list[str], most: int = 8) -> str:
-    if not names:
-        return "none"
     rest = f" and {len(names) - most} more" if len(names) > most else ""
     return ", ".join(names[:most]) + rest

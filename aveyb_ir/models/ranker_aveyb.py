@@ -22,9 +22,9 @@ _BLOCK_SIMILARITIES = 1 << 24
 
 
 def unit_rows(x: Tensor, eps: float) -> Tensor:
-    """Divide each vector of the last dimension by its norm; zero vectors stay zero. Any dtype; norms in fp32."""
-    floor = max(eps, torch.finfo(torch.float32).tiny)
-    norm = torch.linalg.vector_norm(x, dim=-1, keepdim=True, dtype=torch.float32)
+    """Divide each vector of the last dimension by its norm; zero vectors stay zero. Norms in fp32 or better."""
+    norm = torch.linalg.vector_norm(x, dim=-1, keepdim=True, dtype=torch.promote_types(x.dtype, torch.float32))
+    floor = max(eps, torch.finfo(norm.dtype).tiny)
     return (x / norm.clamp_min(floor)).to(x.dtype)
 
 
