@@ -1,0 +1,285 @@
+"""Training recipes: YAML files checked field by field before anything expensive starts.
+
+A recipe has three sections, `model`, `data` and `train`. Values are checked strictly (a quoted number is not a
+number) and every mistake in a file is reported at once, each by its dotted key.
+
+Paths: a value that starts with `./` or `../` is taken from the folder of the recipe, so that a recipe and its data can
+move together; any other relative path is taken from the working directory, as on the command line. Overrides come from
+the command line and are always taken from the working directory.
+"""
+
+import difflib
+import os
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal, TypeVar
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, PositiveFloat, PositiveInt, ValidationError, model_validator
+from pydantic_core import ErrorDetails
+
+from aveyb_ir.errors import RecipeError
+
+__all__ = [
+    "DataSection",
+    "FreshModel",
+    "ModelSection",
+    "Prompts",
+    "Recipe",
+    "TokenizerTraining",
+    "TrainSection",
+    "load_recipe",
+]
+
+_PATH_KEYS = (("model", "start"), ("model", "tokenizer"), ("data", "beir"), ("data", "pairs"), ("train", "output"))
+_SectionT = TypeVar("_SectionT", bound=BaseModel)
+
+
+class _Section(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
+
+
+class FreshModel(_Section):
+    """Shape of an Avey-B that starts from random weights; the vocabulary size is the tokenizer's."""
+
+    d_embed: PositiveInt = Field(description="width of a token embedding, and of the vector of a text")
+    n_layers: PositiveInt = Field(description="layers; odd ones are dynamic, so 2 is the least that is Avey-B")
+    chunk_size: PositiveInt = Field(description="tokens in a chunk")
+    k: int = Field(3, ge=0, description="earlier chunks that the ranker adds to a chunk")
+    tail: Literal["zero", "mask"] = Field("mask", description="what the empty end of a last chunk does; mask is faster")
+
+
+class TokenizerTraining(_Section):
+    """How a tokenizer is learnt from the texts of the training data."""
+
+    vocab_size: int = Field(ge=261, description="upper limit; 256 bytes and 5 special tokens are always in it")
+    lowercase: bool = Field(True, description="fold case before splitting")
+
+
+class Prompts(_Section):
+    """What is put before a text, by its role; saved with the model."""
+
+    query: str = ""
+    document: str = ""
+
+
+class ModelSection(_Section):
+    """Where the weights and the tokenizer come from, and how token states become one vector."""
+
+    start: str | None = Field(None, description="model folder or Hub name to start from")
+    fresh: FreshModel | None = Field(None, description="an Avey-B with random weights, instead of `start`")
+    tokenizer: str | None = Field(None, description="tokenizer folder or Hub name; `start` has its own")
+    train_tokenizer: TokenizerTraining | None = Field(None, description="learn a tokenizer, instead of `tokenizer`")
+    prompts: Prompts | None = Field(None, description="absent: those of `start`, or none")
+    max_length: PositiveInt | None = Field(None, description="tokens kept of a text; absent: all the model can read")
+    pooling: Literal["mean", "cls"] = Field("mean", description="cls sees only the first chunk of an Avey-B")
+
+    @model_validator(mode="after")
+    def _check(self) -> "ModelSection":
+        _exactly_one(self, "start", "fresh")
+        if self.fresh is not None:
+            _exactly_one(self, "tokenizer", "train_tokenizer")
+        elif self.tokenizer is not None or self.train_tokenizer is not None:
+            raise ValueError("a tokenizer together with `start`, whose own must be kept; remove it, or use `fresh`")
+        return self
+
+
+class DataSection(_Section):
+    """Which texts belong together."""
+
+    beir: str | None = Field(None, description="folder in BEIR layout")
+    split: str = Field("train", description="qrels file of the folder, without .tsv")
+    eval_split: str | None = Field(None, description="qrels file that `train.eval_steps` evaluates on")
+    pairs: str | None = Field(None, description="JSON Lines file of anchors and positives, instead of `beir`")
+    negatives: int | None = Field(None, ge=0, description="explicit negatives used per row, the first; absent: all")
+
+    @model_validator(mode="after")
+    def _check(self) -> "DataSection":
+        _exactly_one(self, "beir", "pairs")
+        if self.eval_split is not None and self.beir is None:
+            raise ValueError("`eval_split` without `beir`, which has the splits; set `beir` or remove `eval_split`")
+        return self
+
+
+class TrainSection(_Section):
+    """How long, how fast and where; names are those of Sentence Transformers and transformers."""
+
+    output: str | None = Field(None, description="folder the trained model is written to")
+    epochs: PositiveFloat | None = Field(None, description="passes over the rows")
+    max_steps: PositiveInt | None = Field(None, description="updates of the weights, instead of `epochs`")
+    batch_size: PositiveInt = Field(64, description="rows that are each other's negatives, at most")
+    mini_batch_size: PositiveInt = Field(64, description="texts in memory at once; does not change the result")
+    gradient_accumulation_steps: PositiveInt = Field(1, description="batches per update")
+    scale: PositiveFloat = Field(20.0, description="factor on the cosine; 1 / temperature")
+    learning_rate: PositiveFloat = Field(1e-4, description="highest learning rate")
+    embedding_learning_rate: PositiveFloat | None = Field(None, description="the same for token embeddings only")
+    lr_scheduler_type: Literal["linear", "cosine", "constant", "constant_with_warmup"] = "linear"
+    warmup_ratio: float = Field(0.1, ge=0, le=1, description="share of the steps with a rising learning rate")
+    weight_decay: float = Field(0.01, ge=0)
+    adam_beta1: float = Field(0.9, ge=0, lt=1)
+    adam_beta2: float = Field(0.999, ge=0, lt=1)
+    adam_epsilon: PositiveFloat = 1e-8
+    max_grad_norm: float = Field(1.0, ge=0, description="gradients are scaled down to this norm; 0 leaves them")
+    seed: int = Field(42, ge=0, lt=2**32)
+    dtype: Literal["float32", "bfloat16"] = Field("float32", description="bfloat16: mixed precision")
+    device: Literal["auto", "cpu", "cuda"] = "auto"
+    gradient_checkpointing: bool = False
+    logging_steps: PositiveInt = Field(10, description="steps between lines of loss.jsonl")
+    save_steps: PositiveInt | None = Field(None, description="steps between checkpoints; absent: none are kept")
+    save_total_limit: PositiveInt = Field(2, description="checkpoints kept, the newest")
+    eval_steps: PositiveInt | None = Field(None, description="steps between evaluations on `data.eval_split`")
+
+    @model_validator(mode="after")
+    def _check(self) -> "TrainSection":
+        return _exactly_one(self, "epochs", "max_steps")
+
+
+class Recipe(_Section):
+    """Everything a training run is told, checked."""
+
+    model: ModelSection
+    data: DataSection
+    train: TrainSection
+
+    @model_validator(mode="after")
+    def _check(self) -> "Recipe":
+        if (self.train.eval_steps is None) != (self.data.eval_split is None):
+            raise ValueError("only one of `train.eval_steps` and `data.eval_split`; set both or neither")
+        return self
+
+    def to_yaml(self) -> str:
+        """The recipe with every default written out, as text that `load_recipe` reads back to an equal recipe."""
+        values = self.model_dump(exclude_none=True)
+        return yaml.safe_dump(values, sort_keys=False, allow_unicode=True)
+
+
+def load_recipe(path: str | os.PathLike[str], overrides: Sequence[str] = ()) -> Recipe:
+    """Read and check a recipe.
+
+    Args:
+        path: the YAML file.
+        overrides: settings such as `train.batch_size=32` that replace or add a value; the part after `=` is YAML.
+
+    Raises:
+        RecipeError: unreadable file, unknown key or impossible value; one message with all of them.
+        ValueError: an override that is not of the form `section.key=value`.
+    """
+    path = Path(path)
+    values = _anchored(_read_yaml(path), path.parent)
+    for override in overrides:
+        _override(values, override)
+    try:
+        return Recipe.model_validate(_anchored(values, Path()))
+    except ValidationError as error:
+        mistakes = "; ".join(_explain(detail) for detail in error.errors())
+        source = " with overrides" if overrides else ""
+        raise RecipeError(f"{path}{source}: {mistakes} (recipes/README.md lists the fields)") from None
+
+
+def _exactly_one(section: _SectionT, first: str, second: str) -> _SectionT:
+    given = [name for name in (first, second) if getattr(section, name) is not None]
+    if len(given) != 1:
+        raise ValueError(f"{'both' if given else 'neither'} of `{first}` and `{second}`; set exactly one of them")
+    return section
+
+
+class _Loader(yaml.SafeLoader):
+    """Safe YAML that reads 1e-4 as a number, as YAML 1.2 does, and refuses a key given twice."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        keys = [self.construct_object(key) for key, _ in node.value]
+        for key, (key_node, _) in zip(keys, node.value, strict=True):
+            if keys.count(key) > 1:
+                raise yaml.constructor.ConstructorError(None, None, f"{key!r} is given twice", key_node.start_mark)
+        return super().construct_mapping(node, deep)
+
+
+_EXPONENT = re.compile(r"[-+]?\d+(\.\d*)?[eE][-+]?\d+$")
+_Loader.add_implicit_resolver("tag:yaml.org,2002:float", _EXPONENT, list("-+0123456789"))
+
+
+def _parse_yaml(text: str | bytes, source: str) -> Any:
+    try:
+        return yaml.load(text, Loader=_Loader)
+    except yaml.MarkedYAMLError as error:
+        line = error.problem_mark.line + 1 if error.problem_mark else 1
+        raise RecipeError(f"{source} line {line}: got {error.problem}, expected YAML; correct the line") from None
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        reason = " ".join(str(error).split())
+        raise RecipeError(f"{source}: got {reason}, expected YAML in UTF-8; save the file as UTF-8 text") from None
+
+
+def _read_yaml(path: Path) -> dict[str, Any]:
+    try:
+        values = _parse_yaml(path.read_bytes(), str(path))
+    except OSError as error:
+        raise RecipeError(f"{path}: {error.strerror}, expected a recipe; give the path of a YAML file") from None
+    if not isinstance(values, dict):
+        sections = ", ".join(Recipe.model_fields)
+        raise RecipeError(f"{path}: got {_shown(values)}, expected the sections {sections}; write them as `name:`")
+    return values
+
+
+def _anchored(values: dict[str, Any], folder: Path) -> dict[str, Any]:
+    """The values with paths that start with a dot made absolute, so that they mean the same in a copy elsewhere."""
+    for section_name, key in _PATH_KEYS:
+        section = values.get(section_name)
+        if isinstance(section, dict) and isinstance(value := section.get(key), str) and value.startswith(("./", "../")):
+            section[key] = os.path.abspath(folder / value)  # noqa: PTH100 - resolve() would follow links
+    return values
+
+
+def _override(values: dict[str, Any], override: str) -> None:
+    dotted, equals, text = override.partition("=")
+    *parents, key = dotted.strip().split(".")
+    if not (equals and parents and all(parents) and key):
+        raise ValueError(f"override {override!r}: expected section.key=value, such as train.batch_size=32")
+    target = values
+    for name in parents:
+        if not isinstance(target.get(name), dict):
+            target[name] = {}
+        target = target[name]
+    target[key] = _parse_yaml(text, f"override {override!r}")
+
+
+def _explain(detail: ErrorDetails) -> str:
+    key = ".".join(str(part) for part in detail["loc"]) or "recipe"
+    if detail["type"] == "extra_forbidden":
+        return f"{key}: unknown key, {_nearest(key)}"
+    if detail["type"] == "missing":
+        return f"{key}: missing; add it"
+    if detail["type"] == "value_error":
+        return f"{key}: got {detail['ctx']['error']}"
+    expected = detail["msg"].removeprefix("Input should be ")
+    return f"{key}: got {_shown(detail['input'])}, expected {expected}"
+
+
+def _nearest(key: str) -> str:
+    """Advice for an unknown key: the known one most like it, or else all of its section."""
+    known = list(_dotted_keys(Recipe))
+    parent, _, name = key.rpartition(".")
+    siblings = [other for other in known if other.rpartition(".")[0] == parent]
+    elsewhere = [other for other in known if other.rpartition(".")[2] == name]
+    close = difflib.get_close_matches(key, siblings, n=1, cutoff=0.75) or elsewhere[:1]
+    close = close or difflib.get_close_matches(key, known, n=1, cutoff=0.8)
+    return (
+        f"did you mean {close[0]}?"
+        if close
+        else f"expected one of {', '.join(other.rpartition('.')[2] for other in siblings)}"
+    )
+
+
+def _dotted_keys(section: type[BaseModel], prefix: str = "") -> Iterator[str]:
+    for name, field in section.model_fields.items():
+        yield prefix + name
+        for part in (field.annotation, *getattr(field.annotation, "__args__", ())):
+            if isinstance(part, type) and issubclass(part, BaseModel):
+                yield from _dotted_keys(part, f"{prefix}{name}.")
+
+
+def _shown(value: object) -> str:
+    if isinstance(value, Mapping):
+        return "a mapping"
+    text = "nothing" if value is None else repr(value)
+    return text if len(text) <= 60 else text[:57] + "..."

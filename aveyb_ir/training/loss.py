@@ -1,0 +1,78 @@
+"""The contrastive loss: each anchor finds its positive among the candidates of its batch.
+
+InfoNCE with in-batch negatives (van den Oord et al. 2018, arXiv 1807.03748), computed with cached gradients
+(GradCache, Gao et al. 2021, arXiv 2101.06983) where a batch is larger than what fits in memory at once.
+"""
+
+from collections.abc import Iterable
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from sentence_transformers import SentenceTransformer
+from sentence_transformers.base.losses.gradcache import CachedLossMixin
+
+POSITIVE, NEGATIVE, IGNORED = 1, 0, -1
+"""What a document is to an anchor, in the labels of a batch."""
+
+
+def contrastive_loss(
+    queries_BD: torch.Tensor, documents_ND: torch.Tensor, labels_BN: torch.Tensor, scale: float
+) -> torch.Tensor:
+    """Mean cross entropy of the positives under softmax(scale * cosine); a scalar.
+
+    B anchors, N documents, D dimensions. Each row of `labels_BN` has exactly one POSITIVE; IGNORED documents do not
+    count. Scores are computed in float32 at least: at a scale of 20 the eight bits of bfloat16 would round them to
+    tenths.
+    """
+    with torch.autocast(queries_BD.device.type, enabled=False):
+        if queries_BD.dtype != torch.float64:
+            queries_BD, documents_ND = queries_BD.float(), documents_ND.float()
+        scores_BN = scale * F.normalize(queries_BD, dim=1) @ F.normalize(documents_ND, dim=1).T
+        scores_BN = scores_BN.masked_fill(labels_BN == IGNORED, -torch.inf)
+        return F.cross_entropy(scores_BN, (labels_BN == POSITIVE).int().argmax(dim=1))
+
+
+class InBatchNegativesLoss(CachedLossMixin, torch.nn.Module):  # type: ignore[misc]
+    """`contrastive_loss` of a Sentence Transformer, for batches of any number of documents per anchor.
+
+    Takes two groups of texts, anchors and documents, and int8 labels (anchors, documents). A batch that fits in one
+    mini batch is computed directly, a larger one with cached gradients; loss and gradients are the same.
+
+    Args:
+        model: the model to train.
+        scale: factor on the cosine, 1 / temperature.
+        mini_batch_size: texts whose activations are in memory at once.
+    """
+
+    model: SentenceTransformer
+
+    def __init__(self, model: SentenceTransformer, *, scale: float, mini_batch_size: int) -> None:
+        super().__init__()
+        self.model = model
+        self.scale = scale
+        self.mini_batch_size = mini_batch_size
+
+    def forward(self, sentence_features: Iterable[dict[str, torch.Tensor]], labels: torch.Tensor) -> torch.Tensor:
+        """The loss of one batch; `backward` on it reaches the weights of the model."""
+        features = list(sentence_features)
+        if max(len(group["input_ids"]) for group in features) > self.mini_batch_size:
+            cached: torch.Tensor = CachedLossMixin.forward_cached(self, features, labels)
+            return cached
+        queries, documents = (self.model(group)["sentence_embedding"] for group in features)
+        return contrastive_loss(queries, documents, labels, self.scale)
+
+    def calculate_loss(
+        self, reps: list[list[torch.Tensor]], labels: torch.Tensor, *, with_backward: bool = False
+    ) -> torch.Tensor:
+        """The loss from embeddings in mini batches, as `CachedLossMixin` asks for it."""
+        queries, documents = (torch.cat(group) for group in reps)
+        loss = contrastive_loss(queries, documents, labels, self.scale)
+        if not with_backward:
+            return loss
+        loss.backward()
+        return loss.detach()
+
+    def get_config_dict(self) -> dict[str, Any]:
+        """What the loss was set to, for the model card."""
+        return {"scale": self.scale, "mini_batch_size": self.mini_batch_size}

@@ -1,0 +1,113 @@
+"""The model a recipe asks for, as a Sentence Transformer of stock modules."""
+
+import logging
+import tempfile
+import warnings
+from collections.abc import Iterable
+
+import torch
+from sentence_transformers import SentenceTransformer
+from sentence_transformers.sentence_transformer.model_card import SentenceTransformerModelCardData
+from sentence_transformers.sentence_transformer.modules import Normalize, Pooling, Transformer
+from transformers import AutoTokenizer
+
+from aveyb_ir.config import FreshModel, ModelSection
+from aveyb_ir.errors import ModelError
+from aveyb_ir.models import AveyBConfig, AveyBModel
+from aveyb_ir.training.tokenizer import train_tokenizer
+
+logger = logging.getLogger(__name__)
+
+_UNBOUNDED_POSITIONS = 2**31
+_STOCK_MODULES = ("Transformer", "Pooling", "Normalize")
+
+
+def build_sentence_transformer(
+    section: ModelSection, texts_for_tokenizer: Iterable[str] = (), *, seed: int = 0, device: str | None = None
+) -> SentenceTransformer:
+    """Build `Transformer` + `Pooling` + `Normalize` from a checkpoint or from random weights.
+
+    Args:
+        section: what the recipe says about the model.
+        texts_for_tokenizer: read only where `section.train_tokenizer` is set.
+        seed: fixes random weights; the generators of the caller are left as they were.
+        device: where the weights go, such as "cpu"; None lets Sentence Transformers choose.
+
+    Raises:
+        ModelError: `section.start` or `section.tokenizer` cannot be loaded, or has modules besides the three.
+    """
+    if section.pooling == "cls":
+        warnings.warn(
+            "model.pooling is cls: the first token of an Avey-B sees only the first chunk, so the rest of a long text "
+            "does not reach its vector; mean pooling reads all of it",
+            stacklevel=2,
+        )
+    if section.fresh is None:
+        assert section.start is not None  # a checked recipe has one of the two
+        loaded = _load(section.start, "model.start")
+    else:
+        with tempfile.TemporaryDirectory() as folder, torch.random.fork_rng():
+            torch.manual_seed(seed)
+            _save_fresh(folder, section, section.fresh, texts_for_tokenizer)
+            loaded = _load(folder, "model.fresh")
+    transformer = loaded[0]
+    _set_length_limit(transformer, section.max_length)
+    prompts = loaded.prompts if section.prompts is None else section.prompts.model_dump()
+    return SentenceTransformer(
+        modules=[
+            transformer,
+            Pooling(transformer.get_embedding_dimension(), pooling_mode=section.pooling),
+            Normalize(),
+        ],
+        prompts=prompts,
+        similarity_fn_name="cosine",
+        device=device,
+        model_card_data=SentenceTransformerModelCardData(local_files_only=True, generate_widget_examples=False),
+    )
+
+
+def _load(name: str, key: str) -> SentenceTransformer:
+    try:
+        # Training keeps its weights in float32, whatever the checkpoint was stored in.
+        loaded = SentenceTransformer(name, device="cpu", model_kwargs={"dtype": torch.float32})
+    except (OSError, ValueError) as error:
+        reason = " ".join(str(error).split())
+        raise ModelError(
+            f"{key}: got {name!r}, expected a model folder or a Hub name; check the path or the network ({reason})"
+        ) from error
+    if other := [type(module).__name__ for module in loaded if type(module).__name__ not in _STOCK_MODULES]:
+        raise ModelError(
+            f"{key}: got {name!r} with the modules {', '.join(other)}, expected only {', '.join(_STOCK_MODULES)}; "
+            "start from its backbone instead"
+        )
+    return loaded
+
+
+def _save_fresh(folder: str, section: ModelSection, fresh: FreshModel, texts: Iterable[str]) -> None:
+    """Write a backbone with random weights and its tokenizer, so that they load the way any checkpoint does."""
+    if section.train_tokenizer is not None:
+        tokenizer = train_tokenizer(texts, section.train_tokenizer)
+    else:
+        try:
+            tokenizer = AutoTokenizer.from_pretrained(section.tokenizer)
+        except (OSError, ValueError) as error:
+            reason = " ".join(str(error).split())
+            raise ModelError(
+                f"model.tokenizer: got {section.tokenizer!r}, expected a tokenizer folder or a Hub name; "
+                f"check the path or the network ({reason})"
+            ) from error
+    config = AveyBConfig(vocab_size=len(tokenizer), **fresh.model_dump())
+    model = AveyBModel(config)
+    model.save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    num_parameters = sum(parameter.numel() for parameter in model.parameters())
+    logger.info("fresh Avey-B: %d parameters, vocabulary of %d", num_parameters, len(tokenizer))
+
+
+def _set_length_limit(transformer: Transformer, max_length: int | None) -> None:
+    """Apply the recipe's limit; without one, lift what the tokenizer says if the backbone can read any length."""
+    num_positions = getattr(transformer.config, "max_position_embeddings", 0)
+    if max_length is not None:
+        transformer.max_seq_length = max_length
+    elif num_positions >= _UNBOUNDED_POSITIONS:
+        transformer.max_seq_length = num_positions
