@@ -68,11 +68,11 @@ def read_training_rows(path: str | Path) -> list[TrainingRow]:
             empty.append(line)
         except ValueError as problem:
             problems.append(f"line {line}: {problem}")
+    if empty:
+        _logger.warning("%s: left out rows with an empty anchor, lines %s", path, listed(empty))
     if problems:
         found = listed(problems, limit=_MAX_LISTED_PROBLEMS, separator="; ")
         raise DataError(f"{path} has {len(problems)} unusable rows; mend or remove them: {found}")
-    if empty:
-        _logger.warning("%s: left out rows with an empty anchor, lines %s", path, listed(empty))
     if unused:
         _logger.warning("%s: fields not used: %s", path, listed(sorted(unused)))
     if not rows:

@@ -61,6 +61,7 @@ def test_all_bad_rows_are_reported_at_once(caplog: pytest.LogCaptureFixture) -> 
     message = str(caught.value)
     assert [f"line {line}:" in message for line in range(1, 7)] == [False, False, True, True, True, True]
     assert "\n" not in message
+    assert "left out rows with an empty anchor, lines 2" in caplog.text
 
 
 @pytest.mark.parametrize(
