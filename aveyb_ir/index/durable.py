@@ -1,0 +1,66 @@
+"""Files that survive a crash: synced to disk, replaced whole, checked by size and SHA-256."""
+
+import hashlib
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from aveyb_ir.errors import IndexDamagedError
+from aveyb_ir.index.layout import PARTIAL
+
+RESTORE = "restore it from a copy or build the index again"
+"""What to do about a damaged file, as the end of a message."""
+
+
+@dataclass(frozen=True, slots=True)
+class FileInfo:
+    """Size and checksum of a file when it was published."""
+
+    bytes: int
+    sha256: str
+
+    @classmethod
+    def of(cls, path: Path) -> "FileInfo":
+        """Measure a file."""
+        return cls(bytes=path.stat().st_size, sha256=_sha256(path))
+
+    def check_size(self, path: Path) -> None:
+        """Raise IndexDamagedError unless the file is there and as long as it was; fit for every open."""
+        if not path.is_file():
+            raise IndexDamagedError(f"{path}: the file is missing; {RESTORE}")
+        if (size := path.stat().st_size) != self.bytes:
+            raise IndexDamagedError(f"{path}: {size} bytes, expected {self.bytes}; {RESTORE}")
+
+    def check_content(self, path: Path) -> None:
+        """Raise IndexDamagedError unless the file is what it was; reads all of it."""
+        self.check_size(path)
+        if (digest := _sha256(path)) != self.sha256:
+            raise IndexDamagedError(f"{path}: SHA-256 {digest}, expected {self.sha256}; {RESTORE}")
+
+
+def sync(path: Path) -> None:
+    """Wait until a file, or the list of names in a folder, is on disk."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def replace_file(path: Path, content: bytes) -> None:
+    """Give a file new content at once: after a crash it has the old content or the new, never a mixture."""
+    partial = path.with_name(path.name + PARTIAL)
+    with partial.open("wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+    partial.replace(path)
+    sync(path.parent)
+
+
+def _sha256(path: Path) -> str:
+    digest = hashlib.sha256()
+    with path.open("rb") as file:
+        while block := file.read(1 << 20):
+            digest.update(block)
+    return digest.hexdigest()

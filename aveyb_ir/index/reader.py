@@ -1,0 +1,197 @@
+"""Reading an index directory: search, documents, facts and checks."""
+
+import logging
+import os
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from aveyb_ir.data import Document
+from aveyb_ir.errors import IndexDamagedError, IndexMismatchError
+from aveyb_ir.index.documents import live_rows
+from aveyb_ir.index.identity import EncoderIdentity
+from aveyb_ir.index.layout import Layout
+from aveyb_ir.index.manifest import Manifest
+from aveyb_ir.index.segment import PART, Nearest, open_segments
+from aveyb_ir.index.vectors import unit_vectors
+
+_logger = logging.getLogger(__name__)
+
+
+class Hit(NamedTuple):
+    """A document that was found.
+
+    `score` is the cosine between the query and the document's best vector; `span` tells which characters of
+    `Document.full_text` that vector stands for, None for all of them.
+    """
+
+    id: str
+    score: float
+    row: int
+    span: tuple[int, int] | None
+
+
+class IndexDir:
+    """One published state of an index directory, open for reading.
+
+    It never changes: searches in any number of threads see this state and nothing else, whatever writers publish
+    meanwhile. `latest` gives the newest state. A document keeps its row, its position in the order of insertion, as
+    long as it lives, and no other document ever gets that row.
+    """
+
+    def __init__(self, layout: Layout, manifest: Manifest) -> None:
+        self._layout = layout
+        self._manifest = manifest
+        self._segments, deleted = open_segments(layout, manifest)
+        self._deleted = frozenset(deleted.tolist())
+
+    @classmethod
+    def open(cls, path: str | os.PathLike[str], *, expected_encoder: EncoderIdentity | None = None) -> "IndexDir":
+        """Open the published state of the index at `path`.
+
+        Raises IndexDirError where there is no index, IndexDamagedError when files are missing, cut or miscounted
+        (`verify` checks every byte), IndexMismatchError when `expected_encoder` is not the one it was built with.
+        """
+        layout = Layout(Path(path).absolute())
+        manifest = Manifest.read(layout)
+        if expected_encoder is not None:
+            check_encoder(layout, manifest, expected_encoder)
+        try:
+            return cls(layout, manifest)
+        except IndexDamagedError:
+            # A writer may have published and cleaned up between the reading of the manifest and of its files.
+            if Manifest.read(layout) == manifest:
+                raise
+            return cls.open(layout.root, expected_encoder=expected_encoder)
+
+    def latest(self) -> "IndexDir":
+        """This index if nothing was published since, else the newest state, opened.
+
+        Raises like `open`, which expects the encoder of this index.
+        """
+        if Manifest.read(self._layout) == self._manifest:
+            return self
+        return IndexDir.open(self._layout.root, expected_encoder=self.encoder)
+
+    @property
+    def encoder(self) -> EncoderIdentity:
+        """The encoder that made the embeddings, and must make those of queries."""
+        return self._manifest.encoder
+
+    def search(self, queries: Any, top_k: int) -> list[list[Hit]]:
+        """The `top_k` documents nearest to each query, or all there are if fewer.
+
+        Hits come by score, highest first; equal scores by row, lower first, also where `top_k` cuts through them. A
+        query's hits and scores do not depend on the other queries. `queries` is a float matrix (n, dimension) of any
+        float type, or nested lists; it is normalized in a copy, and a zero vector scores 0 with every document. A
+        document with several vectors has the score of its best one.
+
+        Raises ValueError for `top_k` below 1, TypeError for what is not a matrix of floats, IndexMismatchError for
+        another dimension, DataError for NaN or infinity.
+        """
+        if top_k < 1:
+            raise ValueError(f"top_k is {top_k}, expected at least 1: ask for as many hits as you need")
+        vectors = unit_vectors(queries, self.encoder.dimension, lambda i: f"query number {i}")
+        found = [segment.search(vectors, top_k) for segment in self._segments]
+        return self._hits([_merged([results[i] for results in found], top_k) for i in range(len(vectors))])
+
+    def documents(self, rows: Sequence[int]) -> list[Document]:
+        """The documents of these rows, in this order. Raises ValueError for a row that holds none."""
+        wanted = [row for row in rows if row not in self._deleted]
+        found: dict[int, Document] = {}
+        for segment in self._segments:
+            found |= segment.table.documents(wanted)
+        _require_all(rows, found, "row", self._layout)
+        return [found[row] for row in rows]
+
+    def rows(self, ids: Sequence[str]) -> list[int]:
+        """The rows of the documents with these ids, in this order. Raises ValueError for an id that is not here."""
+        found = live_rows([segment.table for segment in self._segments], ids, self._deleted)
+        _require_all(ids, found, "id", self._layout)
+        return [found[id] for id in ids]
+
+    def ids(self) -> list[str]:
+        """The ids of all documents, by row."""
+        ids: list[str] = []
+        for segment in self._segments:
+            rows = segment.live_rows()
+            found = segment.table.ids(rows)
+            ids += [found[row] for row in rows]
+        return ids
+
+    def __iter__(self) -> Iterator[Document]:
+        for segment in self._segments:
+            for batch in segment.batches():
+                yield from batch.documents
+
+    def __len__(self) -> int:
+        return self._manifest.num_documents
+
+    def info(self) -> dict[str, Any]:
+        """What the index is: encoder, counts, sizes and dates, ready for JSON."""
+        manifest = self._manifest
+        return {
+            "path": str(self._layout.root),
+            "format": manifest.format,
+            "package_version": manifest.package_version,
+            "created": manifest.created,
+            "updated": manifest.updated,
+            "generation": manifest.generation,
+            "encoder": {
+                "name": self.encoder.name,
+                "fingerprint": self.encoder.fingerprint,
+                "details": dict(self.encoder.details),
+            },
+            "dimension": self.encoder.dimension,
+            "metric": manifest.metric,
+            "spec": manifest.spec,
+            "documents": len(self),
+            "vectors": sum(segment.num_live for segment in self._segments),
+            "deleted": manifest.num_deleted,
+            "segments": len(self._segments),
+            "bytes": sum(file.bytes for file in manifest.named_files().values()),
+            "corpus_fingerprint": manifest.corpus_fingerprint,
+        }
+
+    def verify(self) -> None:
+        """Read every byte of the index. Raises IndexDamagedError at the first file that is not what was published."""
+        for name, file in self._manifest.named_files().items():
+            file.check_content(self._layout.root / name)
+            _logger.info("%s: %d bytes as published", name, file.bytes)
+
+    def _hits(self, results: list[Nearest]) -> list[list[Hit]]:
+        rows = sorted({row for result in results for row in result.parts["row"].tolist()})
+        ids = {row: id for segment in self._segments for row, id in segment.table.ids(rows).items()}
+        return [
+            [
+                Hit(ids[row], score, row, None if start < 0 else (start, end))
+                for score, (row, start, end) in zip(result.scores.tolist(), result.parts.tolist(), strict=True)
+            ]
+            for result in results
+        ]
+
+
+def check_encoder(layout: Layout, manifest: Manifest, expected: EncoderIdentity) -> None:
+    """Raise IndexMismatchError unless the index was built with this encoder."""
+    if not manifest.encoder.matches(expected):
+        raise IndexMismatchError(
+            f"{layout.root} was built with encoder {manifest.encoder.name!r}, not with {expected.name!r}: "
+            f"{manifest.encoder.differences(expected)}; use the encoder it was built with or build the index again"
+        )
+
+
+def _merged(results: Sequence[Nearest], num: int) -> Nearest:
+    scores = [np.empty(0, np.float32), *(result.scores for result in results)]
+    parts = [np.empty(0, PART), *(result.parts for result in results)]
+    return Nearest(np.concatenate(scores), np.concatenate(parts)).best(num)
+
+
+def _require_all(wanted: Sequence[Any], found: dict[Any, Any], what: str, layout: Layout) -> None:
+    missing = [item for item in wanted if item not in found]
+    if missing:
+        named = ", ".join(map(repr, missing[:5])) + (", ..." if len(missing) > 5 else "")
+        raise ValueError(
+            f"{len(missing)} {what}(s) are not in the index {layout.root}: {named}; expected those of its documents"
+        )

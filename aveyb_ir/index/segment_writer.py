@@ -1,0 +1,63 @@
+"""How a segment is made: batches stream to disk, and it gets its name when it is whole."""
+
+import shutil
+from contextlib import ExitStack, suppress
+
+import numpy as np
+from numpy.typing import NDArray
+
+from aveyb_ir.index.documents import DocumentTable
+from aveyb_ir.index.durable import FileInfo, sync
+from aveyb_ir.index.faiss_file import write_faiss
+from aveyb_ir.index.layout import PARTIAL, Layout
+from aveyb_ir.index.manifest import SegmentInfo
+from aveyb_ir.index.segment import Batch
+from aveyb_ir.index.vectors import EmbeddingFile
+
+
+class SegmentWriter:
+    """A segment in the making. It carries a `.partial` name until `finish`, and `discard` leaves nothing of it."""
+
+    def __init__(self, layout: Layout, dimension: int) -> None:
+        name = f"segment-{layout.next_number():06d}"
+        self._final = layout.segment(name).folder
+        self._files = layout.segment(name + PARTIAL)
+        self._files.folder.mkdir()
+        with ExitStack() as on_error:
+            on_error.callback(shutil.rmtree, self._files.folder, ignore_errors=True)
+            self.table = DocumentTable.create(self._files.documents)
+            on_error.callback(self.table.close)
+            self._embeddings = EmbeddingFile(self._files.embeddings, dimension)
+            on_error.pop_all()
+        # The one thing that is kept in memory until the end: 24 bytes for each vector.
+        self._parts: list[NDArray[np.void]] = []
+        self.num_vectors = 0
+
+    def append(self, batch: Batch) -> None:
+        """Add documents and vectors; rows may come in any order."""
+        self.table.append(batch.rows, batch.documents)
+        self._embeddings.append(batch.vectors)
+        self._parts.append(batch.parts)
+        self.num_vectors += len(batch.parts)
+
+    def finish(self, first_row: int, end_row: int) -> SegmentInfo:
+        """Build the FAISS index, sync everything to disk and give the folder its name."""
+        files = self._files
+        num_documents = len(self.table)
+        self.table.close()
+        self._embeddings.finish()
+        np.save(files.parts, np.concatenate(self._parts), allow_pickle=False)
+        write_faiss(files.faiss, np.load(files.embeddings, mmap_mode="r", allow_pickle=False))
+        for path in (*files.files, files.folder):
+            sync(path)
+        infos = {path.name: FileInfo.of(path) for path in files.files}
+        files.folder.rename(self._final)
+        sync(self._final.parent)
+        return SegmentInfo(self._final.name, first_row, end_row, num_documents, self.num_vectors, infos)
+
+    def discard(self) -> None:
+        """Close and remove what was written, unless it is finished."""
+        self.table.close()
+        with suppress(OSError):  # closing writes what is left, for which there may be no room
+            self._embeddings.close()
+        shutil.rmtree(self._files.folder, ignore_errors=True)
