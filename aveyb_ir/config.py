@@ -188,10 +188,12 @@ class _Loader(yaml.SafeLoader):
     """Safe YAML that reads 1e-4 as a number, as YAML 1.2 does, and refuses a key given twice."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
-        keys = [self.construct_object(key) for key, _ in node.value]
-        for key, (key_node, _) in zip(keys, node.value, strict=True):
-            if keys.count(key) > 1:
+        seen: list[Any] = []
+        for key_node, _ in node.value:
+            key = self.construct_object(key_node)
+            if key in seen:
                 raise yaml.constructor.ConstructorError(None, None, f"{key!r} is given twice", key_node.start_mark)
+            seen.append(key)
         return super().construct_mapping(node, deep)
 
 

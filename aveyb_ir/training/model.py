@@ -96,7 +96,7 @@ def _save_fresh(folder: str, section: ModelSection, fresh: FreshModel, texts: It
                 f"model.tokenizer: got {section.tokenizer!r}, expected a tokenizer folder or a Hub name; "
                 f"check the path or the network ({reason})"
             ) from error
-    config = AveyBConfig(vocab_size=len(tokenizer), **fresh.model_dump())
+    config = AveyBConfig(vocab_size=len(tokenizer), pad_token_id=tokenizer.pad_token_id, **fresh.model_dump())
     model = AveyBModel(config)
     model.save_pretrained(folder)
     tokenizer.save_pretrained(folder)

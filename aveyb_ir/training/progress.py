@@ -79,8 +79,8 @@ class LossLog(TrainerCallback):  # type: ignore[misc]
         self._last = (time.perf_counter(), 0)
 
     def on_step_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
-        """Have the last step logged, whatever `logging_steps` is."""
-        if state.global_step >= state.max_steps:
+        """Have the last step and every checkpoint logged, so that no loss is lost at an end or a resumption."""
+        if control.should_save or state.global_step >= state.max_steps:
             control.should_log = True
 
     def on_log(

@@ -69,7 +69,9 @@ class ContrastiveTrainer(SentenceTransformerTrainer):  # type: ignore[misc]
     ) -> None:
         training_set = collator.training_set
         if section.gradient_checkpointing:
-            model[0].auto_model.gradient_checkpointing_enable()
+            backbone = model[0].auto_model
+            # transformers renames the method on its way to version 6
+            getattr(backbone, "activation_checkpointing_enable", backbone.gradient_checkpointing_enable)()
         super().__init__(
             model=model,
             args=_arguments(section, Schedule.of(section, len(training_set)), model, folder),
@@ -80,7 +82,7 @@ class ContrastiveTrainer(SentenceTransformerTrainer):  # type: ignore[misc]
             callbacks=[log],
         )
         self.log_file = log
-        self.args.batch_sampler = lambda *_, **__: BalancedBatchSampler(training_set, section.batch_size, section.seed)
+        self.batch_sampler = BalancedBatchSampler(training_set, section.batch_size, section.seed)
         self.remove_callback(PrinterCallback)  # it prints to stdout, which is for results
         if on_terminal():
             self.remove_callback(ProgressCallback)
@@ -90,6 +92,10 @@ class ContrastiveTrainer(SentenceTransformerTrainer):  # type: ignore[misc]
         """Count the tokens of a batch and compute its loss."""
         self.log_file.num_tokens += inputs.pop("num_tokens")
         return super().compute_loss(model, inputs, *args, **kwargs)
+
+    def get_batch_sampler(self, *args: Any, **kwargs: Any) -> BalancedBatchSampler:
+        """The one sampler of the run; the data set holds positions only, so there is nothing to choose it by."""
+        return self.batch_sampler
 
     def add_model_card_callback(self, default_args_dict: dict[str, Any]) -> None:
         """Leave it out: it describes columns of text, and this data set holds positions."""
