@@ -122,7 +122,8 @@ class Encoder:
             tokenizer that adds none) gives zeros.
         """
         if isinstance(texts, str):
-            return self.encode([texts], kind)[0]
+            vector: NDArray[np.float32] = self.encode([texts], kind)[0]
+            return vector
         prompt = self._prompt(kind)
         if not self._tokenizes_plainly:
             vectors = self.model.encode(list(texts), prompt=prompt, convert_to_numpy=True, show_progress_bar=False)

@@ -1,0 +1,56 @@
+"""What a search gives back."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ..data import Document
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """A document that was found, and which part of it.
+
+    `score` is higher for better hits. `span` holds the characters of `document.full_text` that matched, None where the
+    whole document did.
+    """
+
+    document: Document
+    score: float
+    span: tuple[int, int] | None = None
+
+    @property
+    def id(self) -> str:
+        """Id of the document."""
+        return self.document.id
+
+    @property
+    def title(self) -> str:
+        """Title of the document, "" without one."""
+        return self.document.title
+
+    @property
+    def text(self) -> str:
+        """Text of the document, without its title."""
+        return self.document.text
+
+    @property
+    def metadata(self) -> Mapping[str, Any]:
+        """Whatever else the corpus said of the document."""
+        return self.document.metadata
+
+    @property
+    def passage(self) -> str:
+        """The part that matched: the characters of `span`, or the whole text."""
+        return self.text if self.span is None else self.document.full_text[slice(*self.span)]
+
+    def to_json(self) -> dict[str, Any]:
+        """Give id, score, title, text, metadata and span as JSON values."""
+        return {
+            "id": self.id,
+            "score": self.score,
+            "title": self.title,
+            "text": self.text,
+            "metadata": dict(self.metadata),
+            "span": self.span,
+        }

@@ -1,0 +1,174 @@
+"""An index directory together with the encoder that made it: build, open, add, delete."""
+
+import logging
+import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..data import Document, read_documents
+from ..encoding import Encoder
+from ..errors import DataError, IndexDirError, ModelError
+from ..index import EncoderIdentity, IndexDir, IndexWriter
+
+_log = logging.getLogger(__name__)
+
+# Documents read ahead so that texts of like length meet in a batch; memory holds one block.
+_BLOCK_DOCUMENTS = 4096
+_BLOCK_CHARACTERS = 16_000_000
+
+Progress = Callable[[int], None]
+
+
+class Index:
+    """A collection that can be searched and changed.
+
+    Made by `Index.build` or `Index.open`. Reading goes through `directory`, a state that never changes; after a change
+    this object shows the new state.
+    """
+
+    def __init__(self, directory: IndexDir, encoder: Encoder) -> None:
+        self.directory = directory
+        self.encoder = encoder
+
+    @classmethod
+    def build(
+        cls,
+        path: str | os.PathLike[str],
+        documents: Iterable[Document] | str | os.PathLike[str],
+        *,
+        encoder: Encoder | str | os.PathLike[str],
+        spec: str = "flat",
+        overwrite: bool = False,
+        progress: Progress | None = None,
+    ) -> "Index":
+        """Encode documents and write them to a new index directory; nothing is there before all is.
+
+        Args:
+            path: The directory to make.
+            documents: Any iterable of documents (read once, in blocks), or the path of a BEIR folder or jsonl file.
+            encoder: An Encoder, or the folder or Hub name of a model.
+            spec: How vectors are stored and searched.
+            overwrite: Replace an index that is there; it stays whole until the new one is complete.
+            progress: Called with the number of documents after each block.
+
+        Raises:
+            DataError: A broken document, a repeated id, or no documents at all.
+            IndexDirError: The directory is taken or cannot be written.
+            ModelError: The encoder cannot be loaded.
+            ValueError: An unknown spec.
+        """
+        stream = _documents(documents)
+        first = next(stream, None)  # a missing or broken corpus is found before a model is loaded
+        if first is None:
+            raise DataError(f"{_shown(documents)} has no documents; expected at least one to build an index from.")
+        # A taken directory or an impossible spec is refused before anything is encoded.
+        encoder = _encoder(encoder)
+        with IndexWriter.create(path, identity_of(encoder), spec=spec, overwrite=overwrite) as writer:
+            for block in _blocks(first, stream):
+                writer.add(block, _encode(encoder, block))
+                if progress is not None:
+                    progress(len(block))
+        return cls(IndexDir.open(path), encoder)
+
+    @classmethod
+    def open(cls, path: str | os.PathLike[str], *, encoder: Encoder | str | os.PathLike[str] | None = None) -> "Index":
+        """Open an index with the encoder it names, or with a given one that must be the same.
+
+        Raises:
+            IndexDirError: No index there, a damaged one, or one of another encoder.
+            ModelError: The encoder cannot be loaded.
+        """
+        directory = IndexDir.open(path)
+        if encoder is None:
+            encoder = _named_encoder(directory)
+        encoder = _encoder(encoder)
+        return cls(IndexDir.open(path, expected_encoder=identity_of(encoder)), encoder)
+
+    def add(self, documents: Iterable[Document] | str | os.PathLike[str], *, replace: bool = False) -> int:
+        """Add documents and return how many; with `replace`, documents of known ids take the place of the old ones.
+
+        Raises:
+            DataError: A broken document, or an id that is there already (without `replace`); nothing is added then.
+            IndexDirError: The directory cannot be written, or another process is writing.
+        """
+        added = 0
+        with self._writer() as writer:
+            change = writer.upsert if replace else writer.add
+            stream = _documents(documents)
+            first = next(stream, None)
+            for block in _blocks(first, stream) if first is not None else ():
+                change(block, _encode(self.encoder, block))
+                added += len(block)
+        self.directory = self.directory.latest()
+        return added
+
+    def delete(self, ids: Sequence[str]) -> None:
+        """Delete documents by id. Raises ValueError, and deletes nothing, when one is not there."""
+        with self._writer() as writer:
+            writer.delete(ids)
+        self.directory = self.directory.latest()
+
+    def compact(self) -> None:
+        """Rewrite the index without what was deleted."""
+        with self._writer() as writer:
+            writer.compact()
+        self.directory = self.directory.latest()
+
+    def info(self) -> dict[str, Any]:
+        """Give counts, sizes, encoder and spec, ready for JSON."""
+        return self.directory.info()
+
+    def __len__(self) -> int:
+        return len(self.directory)
+
+    def _writer(self) -> IndexWriter:
+        return IndexWriter.open(self.directory.info()["path"], expected_encoder=identity_of(self.encoder))
+
+
+def identity_of(encoder: Encoder) -> EncoderIdentity:
+    """Describe an encoder as an index directory remembers it; a local model by its absolute folder."""
+    name = str(Path(encoder.name).resolve()) if Path(encoder.name).is_dir() else encoder.name
+    return EncoderIdentity(name, encoder.fingerprint, encoder.dimension, encoder.details)
+
+
+def _encoder(encoder: Encoder | str | os.PathLike[str]) -> Encoder:
+    return encoder if isinstance(encoder, Encoder) else Encoder(os.fspath(encoder))
+
+
+def _named_encoder(directory: IndexDir) -> Encoder:
+    try:
+        return Encoder(directory.encoder.name)
+    except ModelError as error:
+        raise IndexDirError(
+            f"The index names the encoder {directory.encoder.name!r}, which cannot be loaded here ({error}); "
+            "give the encoder's folder or Hub name."
+        ) from error
+
+
+def _encode(encoder: Encoder, block: Sequence[Document]) -> NDArray[np.float32]:
+    return encoder.encode_documents([document.full_text for document in block])
+
+
+def _documents(documents: Iterable[Document] | str | os.PathLike[str]) -> Iterator[Document]:
+    if isinstance(documents, (str, os.PathLike)):
+        return read_documents(Path(documents))
+    return iter(documents)
+
+
+def _blocks(first: Document, rest: Iterator[Document]) -> Iterator[list[Document]]:
+    block, characters = [first], len(first.text)
+    for document in rest:
+        if len(block) >= _BLOCK_DOCUMENTS or characters >= _BLOCK_CHARACTERS:
+            yield block
+            block, characters = [], 0
+        block.append(document)
+        characters += len(document.text)
+    yield block
+
+
+def _shown(documents: object) -> str:
+    return os.fspath(documents) if isinstance(documents, (str, os.PathLike)) else "The iterable of documents"

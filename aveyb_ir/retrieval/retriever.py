@@ -1,0 +1,75 @@
+"""From a query to a list of hits."""
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any, overload
+
+from ..data import Run
+from ..encoding import Encoder
+from ..errors import DataError
+from .hits import Hit
+from .index import Index
+
+# Queries encoded and searched at a time.
+_BLOCK_QUERIES = 1024
+
+
+class Retriever:
+    """Searches an index.
+
+    Args:
+        index: An open Index, or the path of an index directory.
+        encoder: For a path: the encoder, when it lies elsewhere than the index says. It must be the same one.
+
+    Raises:
+        IndexDirError: No index there, a damaged one, or one of another encoder.
+        ModelError: The encoder cannot be loaded.
+    """
+
+    def __init__(
+        self,
+        index: Index | str | os.PathLike[str],
+        *,
+        encoder: Encoder | str | os.PathLike[str] | None = None,
+    ) -> None:
+        self.index = index if isinstance(index, Index) else Index.open(index, encoder=encoder)
+
+    @overload
+    def search(self, query: str, *, top_k: int = 10) -> list[Hit]: ...  # type: ignore[overload-overlap]  # str first
+    @overload
+    def search(self, query: Sequence[str], *, top_k: int = 10) -> list[list[Hit]]: ...
+    def search(self, query: str | Sequence[str], *, top_k: int = 10) -> Any:
+        """Find the documents nearest to a query, best first.
+
+        Args:
+            query: One query gives a list of hits, a sequence of queries one list for each.
+            top_k: Hits per query, or all documents if there are fewer.
+
+        Raises:
+            ValueError: `top_k` is below 1.
+        """
+        if isinstance(query, str):
+            return self.search([query], top_k=top_k)[0]
+        directory = self.index.directory
+        found = directory.search(self.index.encoder.encode_queries(query), top_k)
+        rows = sorted({hit.row for hits in found for hit in hits})
+        document_of = dict(zip(rows, directory.documents(rows), strict=True))
+        return [[Hit(document_of[hit.row], hit.score, hit.span) for hit in hits] for hits in found]
+
+    def run(self, queries: Mapping[str, str], *, top_k: int = 100) -> Run:
+        """Search for many queries and give only ids and scores, as a run that can be written and evaluated.
+
+        Args:
+            queries: Texts by query id.
+            top_k: Hits per query.
+        """
+        if not queries:
+            raise DataError("There are no queries; expected at least one text to search for.")
+        run: Run = {}
+        ids = list(queries)
+        for start in range(0, len(ids), _BLOCK_QUERIES):
+            block = ids[start : start + _BLOCK_QUERIES]
+            vectors = self.index.encoder.encode_queries([queries[id] for id in block])
+            for id, hits in zip(block, self.index.directory.search(vectors, top_k), strict=True):
+                run[id] = {hit.id: hit.score for hit in hits}
+        return run
