@@ -48,6 +48,7 @@ class FreshModel(_Section):
     chunk_size: PositiveInt = Field(description="tokens in a chunk")
     k: int = Field(3, ge=0, description="earlier chunks that the ranker adds to a chunk")
     tail: Literal["zero", "mask"] = Field("mask", description="what the empty end of a last chunk does; mask is faster")
+    initializer_range: PositiveFloat = Field(0.02, description="standard deviation of the first token embeddings")
 
 
 class TokenizerTraining(_Section):

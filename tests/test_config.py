@@ -162,3 +162,19 @@ def test_missing_files_and_other_encodings_are_explained(recipe: Path) -> None:
 
 def test_yaml_cannot_make_objects(recipe: Path) -> None:
     assert "line" in broken(recipe, RECIPE + "  output: !!python/object/apply:os.getcwd []\n")
+
+
+RECIPES = Path(__file__).parents[1] / "recipes"
+
+
+@pytest.mark.parametrize("name", ["nq-sample.yaml", "pairs.yaml"])
+def test_recipes_that_come_along_are_valid(name: str) -> None:
+    assert load_recipe(RECIPES / name).train.output == f"runs/{Path(name).stem}"
+
+
+def test_every_field_is_explained_beside_the_recipes() -> None:
+    text = (RECIPES / "README.md").read_text(encoding="utf-8")
+    for section_name, section in Recipe.model_fields.items():
+        assert section.annotation is not None
+        for name in section.annotation.model_fields:
+            assert f"`{section_name}.{name}" in text
