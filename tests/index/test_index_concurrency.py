@@ -1,0 +1,152 @@
+"""Writers that die, writers that meet, and readers beside writers."""
+
+import os
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from threading import Event
+
+import numpy as np
+import pytest
+
+from aveyb_ir.data import Document
+from aveyb_ir.errors import IndexDirError, IndexLockedError
+from aveyb_ir.index import EncoderIdentity, IndexDir, IndexWriter, reader, segment
+from aveyb_ir.index.layout import Layout
+from aveyb_ir.index.manifest import Manifest
+from aveyb_ir.index.segment import Segment
+
+KILL_WRITER = Path(__file__).parent / "cases" / "kill_writer.py"
+OLD = {"d1": "apple", "d2": "pear", "d3": "plum"}
+PEACHES = {f"d{i}": "peach" for i in range(1, 6)}
+
+
+@pytest.fixture(scope="module")
+def killed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """For each kind of change, copies of the fruit index whose writer was killed, a step later in each."""
+    folder = tmp_path_factory.mktemp("killed")
+    subprocess.run([sys.executable, KILL_WRITER, folder], check=True, timeout=120)
+    return folder
+
+
+def in_order(copies: Path) -> list[Path]:
+    return sorted(copies.iterdir(), key=lambda path: int(path.name))
+
+
+def texts(index: IndexDir) -> dict[str, str]:
+    return {document.id: document.text for document in index}
+
+
+@pytest.mark.parametrize(
+    ("kind", "new"),
+    [("upsert", PEACHES), ("overwrite", PEACHES), ("compact", PEACHES), ("delete", {"d1": "apple", "d3": "plum"})],
+)
+def test_a_killed_change_leaves_the_old_index_or_the_new_one(killed: Path, kind: str, new: dict[str, str]) -> None:
+    outcomes = []
+    for copy in in_order(killed / kind):
+        index = IndexDir.open(copy)
+        index.verify()
+        outcomes.append(texts(index))
+        assert {hit.id for hit in index.search(np.eye(4)[:1], 10)[0]} == set(outcomes[-1])
+        with IndexWriter.open(copy) as writer:
+            writer.add([Document("next", "fig")], np.eye(4)[:1])
+        assert texts(IndexDir.open(copy)) == outcomes[-1] | {"next": "fig"}
+        named = {"manifest.json", "writer.lock", *(segment.name for segment in copy.glob("segment-??????"))}
+        assert {path.name for path in copy.iterdir()} - {p.name for p in copy.glob("deleted-??????.npy")} == named
+    published = outcomes.index(new)
+    assert outcomes == [OLD] * published + [new] * (len(outcomes) - published)
+    assert published > 5
+
+
+def test_a_killed_build_is_no_index_and_can_be_repeated(killed: Path, encoder: EncoderIdentity) -> None:
+    outcomes = []
+    for copy in in_order(killed / "build"):
+        try:
+            outcomes.append(texts(IndexDir.open(copy / "new")))
+        except IndexDirError:
+            outcomes.append({})
+            with IndexWriter.create(copy / "new", encoder, overwrite=True) as writer:
+                writer.add([Document("again", "fig")], np.eye(4)[:1])
+            assert texts(IndexDir.open(copy / "new")) == {"again": "fig"}
+    published = outcomes.index(PEACHES)
+    assert outcomes == [{}] * published + [PEACHES] * (len(outcomes) - published)
+    assert published > 5
+
+
+def test_a_second_writer_is_told_that_the_index_is_locked(fruit: Path, encoder: EncoderIdentity) -> None:
+    with IndexWriter.open(fruit) as writer:
+        for second in (lambda: IndexWriter.open(fruit), lambda: IndexWriter.create(fruit, encoder, overwrite=True)):
+            with pytest.raises(IndexLockedError, match=f"process {os.getpid()}"):
+                second()
+        writer.delete(["d1"])
+    with IndexWriter.open(fruit) as writer:
+        writer.delete(["d2"])
+    assert texts(IndexDir.open(fruit)) == {"d3": "plum"}
+
+
+def test_a_lock_file_left_behind_is_harmless(fruit: Path) -> None:
+    (fruit / "writer.lock").write_text("999999\n", encoding="utf-8")
+    with IndexWriter.open(fruit) as writer:
+        writer.delete(["d1"])
+    assert len(IndexDir.open(fruit)) == 2
+
+
+def test_a_failed_opening_gives_the_lock_back(fruit: Path, encoder: EncoderIdentity) -> None:
+    with pytest.raises(IndexDirError):
+        IndexWriter.open(fruit, expected_encoder=EncoderIdentity("other", "other", 4))
+    IndexWriter.open(fruit).close()
+
+
+def test_an_open_index_keeps_its_state_and_latest_gives_the_new_one(fruit: Path) -> None:
+    old = IndexDir.open(fruit)
+    assert old.latest() is old
+    with IndexWriter.open(fruit) as writer:
+        writer.delete(["d1"])
+        writer.add([Document("d4", "peach")], np.eye(4)[3:])
+        writer.compact()
+    assert texts(old) == OLD
+    assert [hit.id for hit in old.search(np.eye(4)[:1], 1)[0]] == ["d1"]
+    assert texts(old.latest()) == {"d2": "pear", "d3": "plum", "d4": "peach"}
+
+
+def test_a_state_that_vanishes_while_it_is_opened_gives_way_to_the_newest(
+    fruit: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def publish_first(layout: Layout, manifest: Manifest) -> tuple[list[Segment], np.ndarray]:
+        monkeypatch.undo()
+        with IndexWriter.open(fruit) as writer:
+            writer.delete(["d1"])
+            writer.compact()
+        return segment.open_segments(layout, manifest)
+
+    monkeypatch.setattr(reader, "open_segments", publish_first)
+    assert texts(IndexDir.open(fruit)) == {"d2": "pear", "d3": "plum"}
+
+
+def test_searches_beside_a_writer_always_find_the_text_of_their_own_id(fruit: Path) -> None:
+    done = Event()
+    rng = np.random.default_rng(0)
+
+    def search() -> int:
+        index, count = IndexDir.open(fruit), 0
+        while not done.is_set():
+            index = index.latest()
+            (hits,) = index.search(np.ones((1, 4)), 5)
+            documents = index.documents([hit.row for hit in hits])
+            assert [document.id for document in documents] == [hit.id for hit in hits]
+            assert all(document.text.startswith(f"{document.id} ") for document in documents if document.id not in OLD)
+            count += 1
+        return count
+
+    with ThreadPoolExecutor(2) as threads:
+        searches = [threads.submit(search) for _ in range(2)]
+        try:
+            for number in range(40):
+                with IndexWriter.open(fruit) as writer:
+                    ids = [f"n{number}", f"n{number // 2}x"]
+                    writer.upsert([Document(id, f"{id} {number}") for id in ids], rng.standard_normal((2, 4)))
+        finally:
+            done.set()
+        assert all(search.result() > 0 for search in searches)
+    assert len(IndexDir.open(fruit)) == 3 + 40 + 20

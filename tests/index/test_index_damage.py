@@ -1,0 +1,183 @@
+"""An index that is not what was published, or not of this encoder, does not open; a healthy one opens anywhere."""
+
+import json
+import os
+import shutil
+import sqlite3
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from aveyb_ir.data import Document
+from aveyb_ir.errors import IndexDamagedError, IndexDirError, IndexMismatchError
+from aveyb_ir.index import EncoderIdentity, IndexDir, IndexWriter
+
+APPLE = np.eye(4)[:1]
+FILES = ["documents.sqlite", "embeddings.npy", "parts.npy", "faiss.index"]
+
+
+@pytest.fixture
+def damaged(fruit: Path) -> Path:
+    """A copy of the fruit index, with a deleted document, to be damaged."""
+    with IndexWriter.open(fruit) as writer:
+        writer.delete(["d2"])
+    copy = fruit.with_name("damaged")
+    shutil.copytree(fruit, copy)
+    return copy
+
+
+def only(path: Path, pattern: str) -> Path:
+    (found,) = path.glob(pattern)
+    return found
+
+
+def cut(path: Path, size: int) -> None:
+    os.truncate(path, size)
+
+
+def assert_refused(path: Path, file: Path, message: str) -> None:
+    before = {p: p.read_bytes() for p in path.rglob("*") if p.is_file()}
+    with pytest.raises(IndexDamagedError, match=message) as caught:
+        IndexDir.open(path)
+    assert str(file) in str(caught.value)
+    with pytest.raises(IndexDamagedError):
+        IndexWriter.open(path)
+    assert {p: p.read_bytes() for p in path.rglob("*") if p.is_file()} == before
+
+
+@pytest.mark.parametrize("name", [*(f"segment-*/{name}" for name in FILES), "deleted-*.npy"])
+def test_a_cut_an_empty_and_a_missing_file_are_named(damaged: Path, name: str) -> None:
+    file = only(damaged, name)
+    size = file.stat().st_size
+    cut(file, size - 10)
+    assert_refused(damaged, file, f"{size - 10} bytes, expected {size}")
+    cut(file, 0)
+    assert_refused(damaged, file, f"0 bytes, expected {size}")
+    file.unlink()
+    assert_refused(damaged, file, "missing")
+
+
+def test_a_lost_document_is_counted(damaged: Path) -> None:
+    file = only(damaged, "segment-*/documents.sqlite")
+    connection = sqlite3.connect(file)
+    with connection:
+        connection.execute("DELETE FROM documents WHERE id = 'd3'")
+    connection.close()
+    assert_refused(damaged, file, "2 documents, expected 3")
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_a_file_overwritten_with_noise_is_named(damaged: Path, name: str) -> None:
+    file = only(damaged, f"segment-*/{name}")
+    file.write_bytes(np.random.default_rng(0).bytes(file.stat().st_size))
+    assert_refused(damaged, file, "not a|cannot be read")
+
+
+def test_files_of_another_index_are_told_by_their_shape(damaged: Path, encoder: EncoderIdentity) -> None:
+    with IndexWriter.create(damaged.with_name("other"), encoder) as writer:
+        writer.add([Document("d1", "apple"), Document("d2", "pear")], np.eye(4)[:2])
+    manifest = json.loads((damaged / "manifest.json").read_text(encoding="utf-8"))
+    for name, message in {
+        "embeddings.npy": r"\(2, 4\), expected float32 \(3, 4\)",
+        "parts.npy": r"\(2,\), expected .* \(3,\)",
+        "faiss.index": "2 vectors of 4 dimensions, expected 3 of 4",
+    }.items():
+        own, other = only(damaged, f"segment-*/{name}"), only(damaged, f"../other/segment-*/{name}")
+        content = own.read_bytes()
+        own.write_bytes(other.read_bytes())
+        fields = json.loads(json.dumps(manifest))
+        fields["segments"][0]["files"][name]["bytes"] = own.stat().st_size
+        (damaged / "manifest.json").write_text(json.dumps(fields), encoding="utf-8")
+        assert_refused(damaged, own, message)
+        own.write_bytes(content)
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_verify_finds_a_single_flipped_bit(damaged: Path, name: str) -> None:
+    IndexDir.open(damaged).verify()
+    file = only(damaged, f"segment-*/{name}")
+    content = bytearray(file.read_bytes())
+    content[-1] ^= 1
+    file.write_bytes(content)
+    with pytest.raises(IndexDamagedError, match="SHA-256") as caught:
+        IndexDir.open(damaged).verify()
+    assert str(file) in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"", "not a manifest"),
+        (b'{"format": 1, "gener', "not a manifest"),
+        (b"[]", "not a manifest"),
+        (b"\xff\xfe", "not a manifest"),
+        (b'{"format": 1}', "Missing|missing|required"),
+    ],
+)
+def test_a_broken_manifest_is_named(damaged: Path, content: bytes, message: str) -> None:
+    (damaged / "manifest.json").write_bytes(content)
+    assert_refused(damaged, damaged / "manifest.json", message)
+
+
+def test_a_missing_manifest_is_damage_beside_segments_and_no_index_elsewhere(damaged: Path, tmp_path: Path) -> None:
+    (damaged / "manifest.json").unlink()
+    assert_refused(damaged, damaged / "manifest.json", "missing")
+    (tmp_path / "empty").mkdir()
+    for path, message in (("empty", r"no manifest\.json"), ("nowhere", "does not exist")):
+        with pytest.raises(IndexDirError, match=message):
+            IndexDir.open(tmp_path / path)
+        with pytest.raises(IndexDirError, match=message):
+            IndexWriter.open(tmp_path / path)
+    assert not (tmp_path / "nowhere").exists()
+
+
+def test_a_later_format_is_refused_with_the_version_that_wrote_it(fruit: Path) -> None:
+    manifest = json.loads((fruit / "manifest.json").read_text(encoding="utf-8"))
+    (fruit / "manifest.json").write_text(
+        json.dumps(manifest | {"format": 2, "package_version": "9.1"}), encoding="utf-8"
+    )
+    with pytest.raises(IndexDirError, match=r"format 2, expected 1; .*9\.1"):
+        IndexDir.open(fruit)
+
+
+def test_another_encoder_is_refused_with_what_differs(fruit: Path, encoder: EncoderIdentity) -> None:
+    IndexDir.open(fruit, expected_encoder=encoder)
+    IndexDir.open(fruit, expected_encoder=replace(encoder, name="the same weights elsewhere"))
+    others = {
+        "fingerprint '1a2b' against '3c4d'": replace(encoder, name="other", fingerprint="3c4d"),
+        "dimension 4 against 5": replace(encoder, dimension=5),
+        "pooling 'mean' against 'cls'": replace(encoder, fingerprint="5e", details={"pooling": "cls"}),
+    }
+    for message, other in others.items():
+        for opener in (IndexDir.open, IndexWriter.open):
+            with pytest.raises(IndexMismatchError, match=message) as caught:
+                opener(fruit, expected_encoder=other)
+            assert repr(encoder.name) in str(caught.value)
+            assert repr(other.name) in str(caught.value)
+
+
+def test_an_index_works_wherever_it_is_moved(fruit: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    moved = tmp_path / "индекс 漢 (1) 100%?#"
+    fruit.rename(moved)
+    monkeypatch.chdir(tmp_path)
+    index = IndexDir.open(moved.name)
+    monkeypatch.chdir("/")
+    assert index.search(APPLE, 1)[0][0].id == "d1"
+    assert index.latest() is index
+    monkeypatch.chdir(tmp_path)
+    with IndexWriter.open(moved.name) as writer:
+        writer.add([Document("d4", "peach")], APPLE)
+    assert len(index.latest()) == 4
+    assert not any(str(tmp_path).encode() in path.read_bytes() for path in moved.rglob("*") if path.is_file())
+
+
+def test_a_read_only_folder_can_be_searched_but_not_changed(fruit: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (fruit / "writer.lock").unlink()
+    before = sorted(fruit.rglob("*"))
+    monkeypatch.setattr(os, "access", lambda path, mode: mode != os.W_OK)
+    assert IndexDir.open(fruit).search(APPLE, 1)[0][0].id == "d1"
+    with pytest.raises(IndexDirError, match="read-only"):
+        IndexWriter.open(fruit)
+    assert sorted(fruit.rglob("*")) == before
