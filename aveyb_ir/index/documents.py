@@ -47,7 +47,10 @@ class DocumentTable:
     def open(cls, path: Path) -> "DocumentTable":
         """Read a finished file, in a folder that may be read-only."""
         uri = f"{path.absolute().as_uri()}?mode=ro&immutable=1"
-        return cls(path, sqlite3.connect(uri, uri=True, check_same_thread=False))
+        try:
+            return cls(path, sqlite3.connect(uri, uri=True, check_same_thread=False))
+        except sqlite3.OperationalError as error:
+            raise _unreadable(path, error) from error
 
     def close(self) -> None:
         """Close the file."""
@@ -87,7 +90,7 @@ class DocumentTable:
             with self._lock:
                 return self._connection.execute(sql, parameters).fetchall()
         except sqlite3.DatabaseError as error:
-            raise IndexDamagedError(f"{self._path}: cannot be read ({error}); {RESTORE}") from error
+            raise _unreadable(self._path, error) from error
 
 
 def live_rows(tables: Iterable[DocumentTable], ids: Sequence[str], deleted: Container[int]) -> dict[str, int]:
@@ -112,3 +115,7 @@ def _metadata_json(document: Document) -> str:
             f"document {document.id!r}: its metadata cannot be stored ({error}); expected what JSON can hold: "
             f"text, finite numbers, true, false, null, lists and objects with text keys"
         ) from error
+
+
+def _unreadable(path: Path, error: sqlite3.Error) -> IndexDamagedError:
+    return IndexDamagedError(f"{path}: cannot be read ({error}); {RESTORE}")

@@ -26,9 +26,11 @@ class FileInfo:
 
     def check_size(self, path: Path) -> None:
         """Raise IndexDamagedError unless the file is there and as long as it was; fit for every open."""
-        if not path.is_file():
-            raise IndexDamagedError(f"{path}: the file is missing; {RESTORE}")
-        if (size := path.stat().st_size) != self.bytes:
+        try:
+            size = path.stat().st_size
+        except FileNotFoundError as error:
+            raise IndexDamagedError(f"{path}: the file is missing; {RESTORE}") from error
+        if size != self.bytes:
             raise IndexDamagedError(f"{path}: {size} bytes, expected {self.bytes}; {RESTORE}")
 
     def check_content(self, path: Path) -> None:

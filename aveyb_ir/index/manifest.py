@@ -102,15 +102,22 @@ class Manifest:
 
 
 def _content(layout: Layout) -> bytes:
-    if layout.manifest.is_file():
+    try:
         return layout.manifest.read_bytes()
+    except (FileNotFoundError, NotADirectoryError) as error:
+        raise _absent(layout) from error
+    except OSError as error:
+        raise IndexDirError(f"{layout.manifest}: cannot be read ({error}); check its permissions") from error
+
+
+def _absent(layout: Layout) -> IndexDirError:
     if not layout.root.exists():
-        raise IndexDirError(f"{layout.root} does not exist; expected an index directory: check the path or build it")
+        return IndexDirError(f"{layout.root} does not exist; expected an index directory: check the path or build it")
     if not layout.root.is_dir():
-        raise IndexDirError(f"{layout.root} is a file; expected an index directory: give the folder of the index")
+        return IndexDirError(f"{layout.root} is a file; expected an index directory: give the folder of the index")
     if layout.finished_files():
-        raise _damaged(layout.manifest, "the file is missing beside other files of an index")
-    raise IndexDirError(
+        return _damaged(layout.manifest, "the file is missing beside other files of an index")
+    return IndexDirError(
         f"{layout.root} has no {layout.manifest.name}; expected an index directory: build one, or build it again "
         f"if a build was cut short"
     )

@@ -138,8 +138,8 @@ def open_segments(layout: Layout, manifest: Manifest) -> tuple[list[Segment], ND
 def _mapped(path: Path, shape: tuple[int, ...], dtype: np.dtype[Any]) -> NDArray[Any]:
     try:
         array = np.load(path, mmap_mode="r", allow_pickle=False)
-    except (ValueError, EOFError) as error:
-        raise IndexDamagedError(f"{path}: not an .npy array ({error}); {RESTORE}") from error
+    except (OSError, ValueError, EOFError) as error:
+        raise IndexDamagedError(f"{path}: cannot be read as an .npy array ({error}); {RESTORE}") from error
     if (array.shape, array.dtype) != (shape, dtype):
         raise IndexDamagedError(f"{path}: array of {array.dtype} {array.shape}, expected {dtype} {shape}; {RESTORE}")
     return np.asarray(array)

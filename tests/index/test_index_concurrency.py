@@ -13,9 +13,6 @@ import pytest
 from aveyb_ir.data import Document
 from aveyb_ir.errors import IndexDirError, IndexLockedError
 from aveyb_ir.index import EncoderIdentity, IndexDir, IndexWriter, reader, segment
-from aveyb_ir.index.layout import Layout
-from aveyb_ir.index.manifest import Manifest
-from aveyb_ir.index.segment import Segment
 
 KILL_WRITER = Path(__file__).parent / "cases" / "kill_writer.py"
 OLD = {"d1": "apple", "d2": "pear", "d3": "plum"}
@@ -110,17 +107,21 @@ def test_an_open_index_keeps_its_state_and_latest_gives_the_new_one(fruit: Path)
     assert texts(old.latest()) == {"d2": "pear", "d3": "plum", "d4": "peach"}
 
 
+@pytest.mark.parametrize(
+    ("owner", "step"),
+    [(reader, "open_segments"), (segment.DocumentTable, "open"), (segment, "_mapped"), (segment, "FaissFile")],
+)
 def test_a_state_that_vanishes_while_it_is_opened_gives_way_to_the_newest(
-    fruit: Path, monkeypatch: pytest.MonkeyPatch
+    fruit: Path, monkeypatch: pytest.MonkeyPatch, owner: object, step: str
 ) -> None:
-    def publish_first(layout: Layout, manifest: Manifest) -> tuple[list[Segment], np.ndarray]:
+    def publish_before_it(*arguments: object) -> object:
         monkeypatch.undo()
         with IndexWriter.open(fruit) as writer:
             writer.delete(["d1"])
             writer.compact()
-        return segment.open_segments(layout, manifest)
+        return getattr(owner, step)(*arguments)
 
-    monkeypatch.setattr(reader, "open_segments", publish_first)
+    monkeypatch.setattr(owner, step, publish_before_it)
     assert texts(IndexDir.open(fruit)) == {"d2": "pear", "d3": "plum"}
 
 

@@ -72,7 +72,7 @@ def test_a_lost_document_is_counted(damaged: Path) -> None:
 def test_a_file_overwritten_with_noise_is_named(damaged: Path, name: str) -> None:
     file = only(damaged, f"segment-*/{name}")
     file.write_bytes(np.random.default_rng(0).bytes(file.stat().st_size))
-    assert_refused(damaged, file, "not a|cannot be read")
+    assert_refused(damaged, file, "not a FAISS index|cannot be read")
 
 
 def test_files_of_another_index_are_told_by_their_shape(damaged: Path, encoder: EncoderIdentity) -> None:
