@@ -1,5 +1,6 @@
 """Texts to vectors."""
 
-from .encoder import Encoder, EncodingCounts
+from aveyb_ir.encoding.encoder import Encoder, EncodingCounts
+from aveyb_ir.encoding.loading import load_sentence_transformer
 
-__all__ = ["Encoder", "EncodingCounts"]
+__all__ = ["Encoder", "EncodingCounts", "load_sentence_transformer"]

@@ -14,11 +14,11 @@ from sentence_transformers import SentenceTransformer
 from sentence_transformers.base.modules import Transformer
 from sentence_transformers.sentence_transformer.modules import Pooling
 
-from .batching import token_budget_batches
-from .devices import choose_device, choose_dtype
-from .fingerprint import describe, fingerprint_of, hash_weights
-from .loading import load_sentence_transformer
-from .tokenization import TokenizedTexts, tokenize
+from aveyb_ir.encoding.batching import token_budget_batches
+from aveyb_ir.encoding.devices import choose_device, choose_dtype
+from aveyb_ir.encoding.fingerprint import describe, fingerprint_of, hash_weights
+from aveyb_ir.encoding.loading import load_sentence_transformer
+from aveyb_ir.encoding.tokenization import TokenizedTexts, tokenize
 
 _log = logging.getLogger(__name__)
 
@@ -68,7 +68,7 @@ class Encoder:
         else:
             place = choose_device(device)
             precision = choose_dtype(dtype, place)
-            self.model = load_sentence_transformer(model, place)
+            self.model = load_sentence_transformer(model, device=place)
             self.name = str(model)
             if self.model.dtype != precision:
                 self._weights_hash = hash_weights(self.model)  # of the weights as stored, whatever computes with them

@@ -1,24 +1,27 @@
 """Loads any Sentence Transformers model from a folder or the Hub, with errors a person can act on."""
 
 from pathlib import Path
+from typing import Literal
 
 import torch
 from sentence_transformers import SentenceTransformer
 
 import aveyb_ir.models  # noqa: F401 (registers Avey-B with transformers)
+from aveyb_ir.errors import ModelError
 
-from ..errors import ModelError
 
-
-def load_sentence_transformer(name: str | Path, device: torch.device) -> SentenceTransformer:
-    """Load a model by folder or Hub name onto a device, in the dtype it is stored in.
+def load_sentence_transformer(
+    name: str | Path, *, device: torch.device | str | None = None, dtype: torch.dtype | Literal["auto"] = "auto"
+) -> SentenceTransformer:
+    """Load a model by folder or Hub name; "auto" keeps the dtype it is stored in.
 
     Raises:
         ModelError: No such folder, an incomplete one, or a Hub name that cannot be had.
     """
     _check_folder(name)
+    place = None if device is None else str(device)
     try:
-        return SentenceTransformer(str(name), device=str(device), model_kwargs={"dtype": "auto"})
+        return SentenceTransformer(str(name), device=place, model_kwargs={"dtype": dtype})
     except Exception as error:  # the library raises a dozen kinds of these; all mean that this model cannot be loaded
         reason = " ".join(str(error).split())
         raise ModelError(f"Cannot load the model {str(name)!r}: {type(error).__name__}: {reason}") from error

@@ -1,8 +1,8 @@
 """From a query to hits."""
 
-from .exact import exact_search
-from .hits import Hit
-from .index import Index
-from .retriever import Retriever
+from aveyb_ir.retrieval.exact import exact_search
+from aveyb_ir.retrieval.hits import Hit
+from aveyb_ir.retrieval.index import Index
+from aveyb_ir.retrieval.retriever import Retriever
 
 __all__ = ["Hit", "Index", "Retriever", "exact_search"]

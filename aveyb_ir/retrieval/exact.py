@@ -7,8 +7,8 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from ..data import Document, Run
-from ..encoding import Encoder
+from aveyb_ir.data import Document, Run
+from aveyb_ir.encoding import Encoder
 
 OwnDocument = Literal["auto", "ignore", "keep"]
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ..data import Document
+from aveyb_ir.data import Document
 
 
 @dataclass(frozen=True, slots=True)

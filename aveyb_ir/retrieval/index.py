@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..data import Document, read_documents
-from ..encoding import Encoder
-from ..errors import DataError, IndexDirError, ModelError
-from ..index import EncoderIdentity, IndexDir, IndexWriter
+from aveyb_ir.data import Document, read_documents
+from aveyb_ir.encoding import Encoder
+from aveyb_ir.errors import DataError, IndexDirError, ModelError
+from aveyb_ir.index import EncoderIdentity, IndexDir, IndexWriter
 
 _log = logging.getLogger(__name__)
 

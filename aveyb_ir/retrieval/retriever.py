@@ -4,11 +4,11 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any, overload
 
-from ..data import Run
-from ..encoding import Encoder
-from ..errors import DataError
-from .hits import Hit
-from .index import Index
+from aveyb_ir.data import Run
+from aveyb_ir.encoding import Encoder
+from aveyb_ir.errors import DataError
+from aveyb_ir.retrieval.hits import Hit
+from aveyb_ir.retrieval.index import Index
 
 # Queries encoded and searched at a time.
 _BLOCK_QUERIES = 1024

@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from sentence_transformers import SentenceTransformer
 from transformers import set_seed
 from transformers.trainer_utils import get_last_checkpoint
 
@@ -89,12 +90,7 @@ def train(
     evaluator = load_evaluator(recipe.data, recipe.train.mini_batch_size)
     with loading_bars(), published_folder(folder) as partial, _working_folder(recipe, folder, resume) as working:
         set_seed(recipe.train.seed)
-        model = build_sentence_transformer(
-            recipe.model,
-            tokenizer_texts(recipe.data, training_set),
-            seed=recipe.train.seed,
-            device=None if recipe.train.device == "auto" else recipe.train.device,
-        )
+        model = _start(recipe, training_set)
         collator = PairCollator(model, training_set)
         log = LossLog(partial / LOSS_FILE)
         trainer = ContrastiveTrainer(model, recipe.train, collator, log, working, evaluator)
@@ -107,6 +103,21 @@ def train(
         write_json(partial / RECORD_FILE, _record(recipe, result, training_set))
     logger.info("wrote %s: loss %.4f after %d steps", folder, result.final_loss, result.num_steps)
     return result
+
+
+def build_start(recipe: Recipe) -> SentenceTransformer:
+    """Build the model that `train` starts from, as it is before the first step; raises like `train`."""
+    with loading_bars():
+        return _start(recipe, load_training_set(recipe.data))
+
+
+def _start(recipe: Recipe, training_set: TrainingSet) -> SentenceTransformer:
+    return build_sentence_transformer(
+        recipe.model,
+        tokenizer_texts(recipe.data, training_set),
+        seed=recipe.train.seed,
+        device=None if recipe.train.device == "auto" else recipe.train.device,
+    )
 
 
 def _with_output(recipe: Recipe, output: str | Path | None) -> tuple[Recipe, Path]:

@@ -12,6 +12,7 @@ from sentence_transformers.sentence_transformer.modules import Normalize, Poolin
 from transformers import AutoTokenizer
 
 from aveyb_ir.config import FreshModel, ModelSection
+from aveyb_ir.encoding import load_sentence_transformer
 from aveyb_ir.errors import ModelError
 from aveyb_ir.models import AveyBConfig, AveyBModel
 from aveyb_ir.training.tokenizer import train_tokenizer
@@ -67,14 +68,8 @@ def build_sentence_transformer(
 
 
 def _load(name: str, key: str) -> SentenceTransformer:
-    try:
-        # Training keeps its weights in float32, whatever the checkpoint was stored in.
-        loaded = SentenceTransformer(name, device="cpu", model_kwargs={"dtype": torch.float32})
-    except (OSError, ValueError) as error:
-        reason = " ".join(str(error).split())
-        raise ModelError(
-            f"{key}: got {name!r}, expected a model folder or a Hub name; check the path or the network ({reason})"
-        ) from error
+    # Training keeps its weights in float32, whatever the checkpoint was stored in.
+    loaded = load_sentence_transformer(name, device="cpu", dtype=torch.float32)
     if other := [type(module).__name__ for module in loaded if type(module).__name__ not in _STOCK_MODULES]:
         raise ModelError(
             f"{key}: got {name!r} with the modules {', '.join(other)}, expected only {', '.join(_STOCK_MODULES)}; "

@@ -1,0 +1,66 @@
+"""What the commands print: results on stdout, everything else on stderr, progress on a terminal only."""
+
+import json
+import shutil
+import textwrap
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from aveyb_ir.evaluation import Evaluation
+    from aveyb_ir.retrieval import Hit
+
+
+def print_json(value: Any) -> None:
+    """Print one JSON value on one line."""
+    typer.echo(json.dumps(value, ensure_ascii=False))
+
+
+def print_fields(fields: dict[str, Any]) -> None:
+    """Print names and values in two columns."""
+    width = max(len(name) for name in fields)
+    for name, value in fields.items():
+        typer.echo(f"{name:<{width}}  {value}")
+
+
+def print_hits(hits: "Sequence[Hit]", *, lines: int = 2) -> None:
+    """Print hits with rank, score, id, title and the beginning of what matched."""
+    width = shutil.get_terminal_size((100, 20)).columns
+    for rank, hit in enumerate(hits, start=1):
+        typer.echo(f"{rank:>2}  {hit.score:.4f}  {hit.id}  {hit.title}".rstrip())
+        shown = textwrap.wrap(
+            " ".join(hit.passage.split()), width=max(40, width - 4), max_lines=lines, placeholder=" …"
+        )
+        for line in shown:
+            typer.echo(f"    {line}")
+    if not hits:
+        typer.echo("no documents")
+
+
+def print_evaluation(evaluation: "Evaluation") -> None:
+    """Print the mean of each metric, and what a reader must know beside it."""
+    print_fields({name: f"{value:.4f}" for name, value in evaluation.metrics.items()})
+    typer.echo(f"over {evaluation.num_queries} judged queries")
+    for note in evaluation.notes():
+        typer.echo(note)
+
+
+@contextmanager
+def counting(what: str) -> Iterator[Callable[[int], None]]:
+    """Show on a terminal how many documents are done and how fast; yields what to call with each count."""
+    from rich.console import Console
+    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+    console = Console(stderr=True)
+    columns = (
+        SpinnerColumn(),
+        TextColumn("{task.description} {task.completed:,.0f} documents"),
+        TextColumn("{task.speed:,.0f}/s"),
+        TimeElapsedColumn(),
+    )
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
+        task = progress.add_task(what, total=None)
+        yield lambda count: progress.advance(task, count)

@@ -1,0 +1,32 @@
+"""`aveyb-ir train`."""
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from aveyb_ir.cli.options import Json, Overwrite
+from aveyb_ir.cli.output import print_fields, print_json
+
+
+def train(
+    recipe: Annotated[Path, typer.Argument(help="Recipe, a YAML file; see recipes/README.md.")],
+    set_: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="SECTION.KEY=VALUE", help="Replace a value of the recipe; may be repeated."),
+    ] = None,
+    output: Annotated[Path | None, typer.Option(help="Model folder to write, instead of the recipe's.")] = None,
+    overwrite: Overwrite = False,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on from the last checkpoint.")] = False,
+    json: Json = False,
+) -> None:
+    """Fine-tune a retriever as a recipe says and write a Sentence Transformers folder."""
+    from aveyb_ir.config import load_recipe
+
+    checked = load_recipe(recipe, set_ or [])
+    from aveyb_ir.training import train as run
+
+    result = asdict(run(checked, output=output, overwrite=overwrite, resume=resume))
+    shown = {name: str(value) if isinstance(value, Path) else value for name, value in result.items()}
+    (print_json if json else print_fields)(shown)
