@@ -4,7 +4,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
 
 from aveyb_ir.config import Recipe
 
@@ -12,11 +11,6 @@ _STEMS = ("sun", "moon", "star", "rain", "wind", "snow", "leaf", "rock")
 NAMES = [stem + end for stem in _STEMS for end in ("bird", "fish", "horse", "berry")]
 
 MakeRecipe = Callable[..., Recipe]
-
-
-@pytest.fixture(autouse=True)
-def _one_thread() -> None:
-    torch.set_num_threads(1)  # tiny tensors: more threads only wait for each other
 
 
 @pytest.fixture
