@@ -17,12 +17,12 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
-from transformers import PreTrainedModel
 from transformers.modeling_outputs import BaseModelOutput, MaskedLMOutput, SequenceClassifierOutput
 
 from .configuration_aveyb import AveyBConfig
 from .packing_aveyb import Bucket, Chunks, micro_batches
 from .ranker_aveyb import distinct_token_scores, distinct_tokens_pay, maxsim, select, unit_rows, weights
+from .strict_loading import StrictPreTrainedModel
 
 # Rows computed at a time without gradient: large enough to use the processor well, small enough for its caches.
 _MICRO_BATCH_ROWS = {"cpu": 1024, "cuda": 32768}
@@ -180,11 +180,8 @@ class AveyBLayer(nn.Module):
         return (similarity_BWW / total_BW1) @ c_BWD
 
 
-class AveyBPreTrainedModel(PreTrainedModel):
-    """The encoder that all heads share; every head keeps the released names of its weights, without a prefix.
-
-    Loading is strict: a checkpoint that lacks a weight, or has one that no head of this family knows, is refused.
-    """
+class AveyBPreTrainedModel(StrictPreTrainedModel):
+    """The encoder that all heads share; every head keeps the released names of its weights, without a prefix."""
 
     config_class = AveyBConfig
     main_input_name = "input_ids"
@@ -192,8 +189,7 @@ class AveyBPreTrainedModel(PreTrainedModel):
     # Batches may mix lengths freely: nothing is computed for padding.
     packs_texts = True
     _no_split_modules = ["AveyBLayer", "AveyBRanker"]  # noqa: RUF012 (transformers reads it as a plain class attribute)
-    # Parameters of a task head: fresh when a model without the head is loaded, ignored when one with it is.
-    _head_prefixes = ("dense.", "classifier.")
+    head_prefixes = ("dense.", "classifier.")
 
     def __init__(self, config: AveyBConfig) -> None:
         super().__init__(config)
@@ -201,34 +197,6 @@ class AveyBPreTrainedModel(PreTrainedModel):
         self.ranker = AveyBRanker(config)
         self.layers = nn.ModuleList(AveyBLayer(config, static=i % 2 == 0) for i in range(config.n_layers))
         self.gradient_checkpointing = False
-
-    @classmethod
-    def from_pretrained(cls, *args: Any, **kwargs: Any) -> Any:
-        """Load a checkpoint as `PreTrainedModel.from_pretrained` does, refusing incomplete or foreign weights.
-
-        A head that the checkpoint lacks altogether starts fresh; one that this class lacks is left out.
-
-        Raises:
-            OSError: Weights are missing, unexpected or of another shape; the message lists them.
-        """
-        wants_info = kwargs.pop("output_loading_info", False)
-        any_shape = kwargs.pop("ignore_mismatched_sizes", False)
-        model, info = super().from_pretrained(*args, **kwargs, output_loading_info=True, ignore_mismatched_sizes=True)
-        missing, unexpected = set(info["missing_keys"]), set(info["unexpected_keys"])
-        head = {name for name in model.state_dict() if name.startswith(cls._head_prefixes)}
-        if head <= missing:
-            missing -= head
-        unexpected = {name for name in unexpected if head or not name.startswith(cls._head_prefixes)}
-        shapes = {f"{name} {(*stored,)} for {(*own,)}" for name, stored, own in info["mismatched_keys"]}
-        faults = {"missing": missing, "unexpected": unexpected, "of another shape": set() if any_shape else shapes}
-        if any(faults.values()):
-            raise OSError(
-                f"The weights of {args[0] if args else 'this model'} do not fit {cls.__name__}: "
-                + "; ".join(f"{kind}: {_listed(sorted(names))}" for kind, names in faults.items() if names)
-                + ". Expected the names and shapes of an Avey-B checkpoint with this config; "
-                "check that the download or copy is complete."
-            )
-        return (model, info) if wants_info else model
 
     def get_input_embeddings(self) -> nn.Embedding:
         """Return the token embeddings."""
@@ -442,8 +410,3 @@ def _left_multiply(matrix: Tensor, grid_BWD: Tensor) -> Tensor:
 def _rms_norm(x_RD: Tensor, weight_D: Tensor, eps: float) -> Tensor:
     """Root-mean-square norm, in fp32 inside: squares of half-precision states may overflow."""
     return F.rms_norm(x_RD.float(), x_RD.shape[-1:], eps=eps).to(x_RD.dtype) * weight_D
-
-
-def _listed(names: list[str], most: int = 8) -> str:
-    rest = f" and {len(names) - most} more" if len(names) > most else ""
-    return ", ".join(names[:most]) + rest
