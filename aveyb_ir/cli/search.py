@@ -1,5 +1,6 @@
 """`aveyb-ir search`."""
 
+import os
 from pathlib import Path
 from typing import Annotated
 
@@ -37,6 +38,7 @@ def search(
         for id, hits in zip(texts, retriever.search(list(texts.values()), top_k=top_k or 10), strict=True):
             print_json({"query_id": id, "query": texts[id], "hits": [hit.to_json() for hit in hits]})
     if query is not None:
+        query = os.fsencode(query).decode("utf-8", "replace")  # what was typed, also where the locale is not UTF-8
         hits = retriever.search(query, top_k=top_k or 10)
         if json:
             print_json({"query": query, "hits": [hit.to_json() for hit in hits]})

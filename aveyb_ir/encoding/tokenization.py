@@ -35,7 +35,8 @@ def tokenize(tokenizer: Any, texts: Sequence[str], max_length: int | None) -> To
     """Tokenize whole texts; those over `max_length` are cut as the tokenizer cuts (its end token stays)."""
     if not texts:
         return TokenizedTexts([], np.zeros(0, dtype=np.int64))
-    token_ids = _ids(tokenizer, list(texts))
+    texts = [_well_formed(text) for text in texts]
+    token_ids = _ids(tokenizer, texts)
     full_lengths = np.array([len(ids) for ids in token_ids], dtype=np.int64)
     too_long = [] if max_length is None else np.flatnonzero(full_lengths > max_length).tolist()
     if too_long:
@@ -43,6 +44,13 @@ def tokenize(tokenizer: Any, texts: Sequence[str], max_length: int | None) -> To
         for i, ids in zip(too_long, cut, strict=True):
             token_ids[i] = ids
     return TokenizedTexts(token_ids, full_lengths)
+
+
+def _well_formed(text: str) -> str:
+    """Put U+FFFD for each lone surrogate, which no tokenizer takes."""
+    if text.isascii():
+        return text
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
 def _ids(tokenizer: Any, texts: list[str], **limit: Any) -> list[NDArray[np.int32]]:

@@ -68,6 +68,10 @@ def test_one_string_gives_one_vector(encoder):
     np.testing.assert_array_equal(encoder.encode_documents(["the small garden"]), alone[None])
 
 
+def test_lone_surrogates_are_read_as_replacement_characters(encoder):
+    np.testing.assert_array_equal(encoder.encode_documents("a\ud83dc"), encoder.encode_documents("a\ufffdc"))
+
+
 def test_prompts_make_a_difference(encoder):
     assert np.abs(encoder.encode_queries("the cat") - encoder.encode_documents("the cat")).max() > 1e-3
     with pytest.raises(ValueError, match="expected 'query' or 'document'"):
