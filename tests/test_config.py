@@ -167,7 +167,7 @@ def test_yaml_cannot_make_objects(recipe: Path) -> None:
 RECIPES = Path(__file__).parents[1] / "recipes"
 
 
-@pytest.mark.parametrize("name", ["pairs.yaml"])
+@pytest.mark.parametrize("name", ["beir.yaml", "pairs.yaml"])
 def test_recipes_that_come_along_are_valid(name: str) -> None:
     assert load_recipe(RECIPES / name).train.output == f"runs/{Path(name).stem}"
 
