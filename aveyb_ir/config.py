@@ -8,17 +8,15 @@ move together; any other relative path is taken from the working directory, as o
 the command line and are always taken from the working directory.
 """
 
-import difflib
 import os
-import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, PositiveFloat, PositiveInt, ValidationError, model_validator
-from pydantic_core import ErrorDetails
+from pydantic import Field, PositiveFloat, PositiveInt, model_validator
 
+from aveyb_ir.checked_yaml import Section, parse_yaml, read_yaml, shown, validated
 from aveyb_ir.errors import RecipeError
 
 __all__ = [
@@ -33,14 +31,10 @@ __all__ = [
 ]
 
 _PATH_KEYS = (("model", "start"), ("model", "tokenizer"), ("data", "beir"), ("data", "pairs"), ("train", "output"))
-_SectionT = TypeVar("_SectionT", bound=BaseModel)
+_SectionT = TypeVar("_SectionT", bound=Section)
 
 
-class _Section(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
-
-
-class FreshModel(_Section):
+class FreshModel(Section):
     """Shape of an Avey-B that starts from random weights; the vocabulary size is the tokenizer's."""
 
     d_embed: PositiveInt = Field(description="width of a token embedding, and of the vector of a text")
@@ -51,21 +45,21 @@ class FreshModel(_Section):
     initializer_range: PositiveFloat = Field(0.02, description="standard deviation of the first token embeddings")
 
 
-class TokenizerTraining(_Section):
+class TokenizerTraining(Section):
     """How a tokenizer is learnt from the texts of the training data."""
 
     vocab_size: int = Field(ge=261, description="upper limit; 256 bytes and 5 special tokens are always in it")
     lowercase: bool = Field(True, description="fold case before splitting")
 
 
-class Prompts(_Section):
+class Prompts(Section):
     """What is put before a text, by its role; saved with the model."""
 
     query: str = ""
     document: str = ""
 
 
-class ModelSection(_Section):
+class ModelSection(Section):
     """Where the weights and the tokenizer come from, and how token states become one vector."""
 
     start: str | None = Field(None, description="model folder or Hub name to start from")
@@ -86,7 +80,7 @@ class ModelSection(_Section):
         return self
 
 
-class DataSection(_Section):
+class DataSection(Section):
     """Which texts belong together."""
 
     beir: str | None = Field(None, description="folder in BEIR layout")
@@ -103,7 +97,7 @@ class DataSection(_Section):
         return self
 
 
-class TrainSection(_Section):
+class TrainSection(Section):
     """How long, how fast and where; names are those of Sentence Transformers and transformers."""
 
     output: str | None = Field(None, description="folder the trained model is written to")
@@ -136,7 +130,7 @@ class TrainSection(_Section):
         return _exactly_one(self, "epochs", "max_steps")
 
 
-class Recipe(_Section):
+class Recipe(Section):
     """Everything a training run is told, checked."""
 
     model: ModelSection
@@ -170,12 +164,8 @@ def load_recipe(path: str | os.PathLike[str], overrides: Sequence[str] = ()) -> 
     values = _anchored(_read_yaml(path), path.parent)
     for override in overrides:
         _override(values, override)
-    try:
-        return Recipe.model_validate(_anchored(values, Path()))
-    except ValidationError as error:
-        mistakes = "; ".join(_explain(detail) for detail in error.errors())
-        source = " with overrides" if overrides else ""
-        raise RecipeError(f"{path}{source}: {mistakes} (recipes/README.md lists the fields)") from None
+    source = f"{path} with overrides" if overrides else str(path)
+    return validated(Recipe, _anchored(values, Path()), source, "recipes/README.md lists the fields")
 
 
 def _exactly_one(section: _SectionT, first: str, second: str) -> _SectionT:
@@ -185,42 +175,11 @@ def _exactly_one(section: _SectionT, first: str, second: str) -> _SectionT:
     return section
 
 
-class _Loader(yaml.SafeLoader):
-    """Safe YAML that reads 1e-4 as a number, as YAML 1.2 does, and refuses a key given twice."""
-
-    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
-        seen: list[Any] = []
-        for key_node, _ in node.value:
-            key = self.construct_object(key_node)
-            if key in seen:
-                raise yaml.constructor.ConstructorError(None, None, f"{key!r} is given twice", key_node.start_mark)
-            seen.append(key)
-        return super().construct_mapping(node, deep)
-
-
-_EXPONENT = re.compile(r"[-+]?\d+(\.\d*)?[eE][-+]?\d+$")
-_Loader.add_implicit_resolver("tag:yaml.org,2002:float", _EXPONENT, list("-+0123456789"))
-
-
-def _parse_yaml(text: str | bytes, source: str) -> Any:
-    try:
-        return yaml.load(text, Loader=_Loader)
-    except yaml.MarkedYAMLError as error:
-        line = error.problem_mark.line + 1 if error.problem_mark else 1
-        raise RecipeError(f"{source} line {line}: got {error.problem}, expected YAML; correct the line") from None
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        reason = " ".join(str(error).split())
-        raise RecipeError(f"{source}: got {reason}, expected YAML in UTF-8; save the file as UTF-8 text") from None
-
-
 def _read_yaml(path: Path) -> dict[str, Any]:
-    try:
-        values = _parse_yaml(path.read_bytes(), str(path))
-    except OSError as error:
-        raise RecipeError(f"{path}: {error.strerror}, expected a recipe; give the path of a YAML file") from None
+    values = read_yaml(path, "a recipe")
     if not isinstance(values, dict):
         sections = ", ".join(Recipe.model_fields)
-        raise RecipeError(f"{path}: got {_shown(values)}, expected the sections {sections}; write them as `name:`")
+        raise RecipeError(f"{path}: got {shown(values)}, expected the sections {sections}; write them as `name:`")
     return values
 
 
@@ -243,46 +202,4 @@ def _override(values: dict[str, Any], override: str) -> None:
         if not isinstance(target.get(name), dict):
             target[name] = {}
         target = target[name]
-    target[key] = _parse_yaml(text, f"override {override!r}")
-
-
-def _explain(detail: ErrorDetails) -> str:
-    key = ".".join(str(part) for part in detail["loc"]) or "recipe"
-    if detail["type"] == "extra_forbidden":
-        return f"{key}: unknown key, {_nearest(key)}"
-    if detail["type"] == "missing":
-        return f"{key}: missing; add it"
-    if detail["type"] == "value_error":
-        return f"{key}: got {detail['ctx']['error']}"
-    expected = detail["msg"].removeprefix("Input should be ")
-    return f"{key}: got {_shown(detail['input'])}, expected {expected}"
-
-
-def _nearest(key: str) -> str:
-    """Advice for an unknown key: the known one most like it, or else all of its section."""
-    known = list(_dotted_keys(Recipe))
-    parent, _, name = key.rpartition(".")
-    siblings = [other for other in known if other.rpartition(".")[0] == parent]
-    elsewhere = [other for other in known if other.rpartition(".")[2] == name]
-    close = difflib.get_close_matches(key, siblings, n=1, cutoff=0.75) or elsewhere[:1]
-    close = close or difflib.get_close_matches(key, known, n=1, cutoff=0.8)
-    return (
-        f"did you mean {close[0]}?"
-        if close
-        else f"expected one of {', '.join(other.rpartition('.')[2] for other in siblings)}"
-    )
-
-
-def _dotted_keys(section: type[BaseModel], prefix: str = "") -> Iterator[str]:
-    for name, field in section.model_fields.items():
-        yield prefix + name
-        for part in (field.annotation, *getattr(field.annotation, "__args__", ())):
-            if isinstance(part, type) and issubclass(part, BaseModel):
-                yield from _dotted_keys(part, f"{prefix}{name}.")
-
-
-def _shown(value: object) -> str:
-    if isinstance(value, Mapping):
-        return "a mapping"
-    text = "nothing" if value is None else repr(value)
-    return text if len(text) <= 60 else text[:57] + "..."
+    target[key] = parse_yaml(text, f"override {override!r}")
