@@ -69,6 +69,14 @@ class Bucket:
         flat_PD = grid_BWD.flatten(0, 1)
         return flat_PD if self.row_R is None else flat_PD.index_select(0, self.row_R)
 
+    def mean(self, rows_RD: Tensor) -> Tensor:
+        """Average the tokens of each chunk: (B, D) fp32. Rows that are not tokens do not count."""
+        present_BW1 = (self.token_BW >= 0).unsqueeze(-1)
+        grid_BWD = self.to_grid(rows_RD)
+        if self.row_R is None and not bool(present_BW1.all()):
+            grid_BWD = grid_BWD.masked_fill(~present_BW1, 0.0)
+        return grid_BWD.sum(1, dtype=torch.float32) / present_BW1.sum(1)
+
     @property
     def token_R(self) -> Tensor:
         """For each row the flat position of its token, -1 for the zero rows of a published last chunk."""

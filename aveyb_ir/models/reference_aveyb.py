@@ -9,7 +9,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from .modeling_aveyb import AveyBLayer, AveyBPreTrainedModel
+from .blocks_aveyb import AveyBLayer
+from .modeling_aveyb import AveyBPreTrainedModel
 
 
 def reference_states(model: AveyBPreTrainedModel, token_T: Tensor) -> Tensor:

@@ -73,11 +73,11 @@ def test_gradients(published, checkpointing):
 
 def test_gradients_need_the_rankers_weights(published, monkeypatch):
     """Negative control: with weights cut off from the embeddings the gradient is wrong, and only there."""
-    from aveyb_ir.models import modeling_aveyb
+    from aveyb_ir.models import blocks_aveyb
 
     model, cases = published
-    attached = modeling_aveyb.weights
-    monkeypatch.setattr(modeling_aveyb, "weights", lambda score, there: attached(score.detach(), there))
+    attached = blocks_aveyb.weights
+    monkeypatch.setattr(blocks_aveyb, "weights", lambda score, there: attached(score.detach(), there))
     errors = relative_errors(gradients(model, cases)[1], cases)
     assert errors.pop("embed.weight") > 1e-3
     assert max(errors.values()) < 1e-4

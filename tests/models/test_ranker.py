@@ -71,13 +71,13 @@ def test_zero_rows_have_cosine_zero():
 
 @pytest.mark.parametrize("tail", ["zero", "mask"])
 def test_both_ways_give_the_model_the_same_states(make_model, monkeypatch, tail):
-    from aveyb_ir.models import modeling_aveyb
+    from aveyb_ir.models import blocks_aveyb
 
     model = make_model(tail=tail)
     ids = torch.randint(0, 97, (1, 301))
     states = []
     for pays in (True, False):
-        monkeypatch.setattr(modeling_aveyb, "distinct_tokens_pay", lambda *_, pays=pays: pays)
+        monkeypatch.setattr(blocks_aveyb, "distinct_tokens_pay", lambda *_, pays=pays: pays)
         with torch.no_grad():
             states.append(model(ids).last_hidden_state)
     torch.testing.assert_close(states[0], states[1], atol=2e-5, rtol=0)
