@@ -1,24 +1,22 @@
 """Texts to vectors with any Sentence Transformers model, whole and independent of their batch."""
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from sentence_transformers import SentenceTransformer
-from sentence_transformers.base.modules import Transformer
-from sentence_transformers.sentence_transformer.modules import Pooling
 
 from aveyb_ir.encoding.batching import token_budget_batches
 from aveyb_ir.encoding.devices import choose_device, choose_dtype
 from aveyb_ir.encoding.fingerprint import describe, fingerprint_of, hash_weights
+from aveyb_ir.encoding.forward import WholeForward, choose_forward, takes_token_ids
 from aveyb_ir.encoding.loading import load_sentence_transformer
-from aveyb_ir.encoding.tokenization import TokenizedTexts, tokenize
+from aveyb_ir.encoding.tokenization import TokenizedTexts, chunk_spans, tokenize
 
 _log = logging.getLogger(__name__)
 
@@ -35,6 +33,21 @@ class EncodingCounts:
     tokens: int = 0
     tokens_used: int = 0
     texts_cut: int = 0
+
+
+@dataclass(frozen=True)
+class ChunkedText:
+    """A text's vector, and those of its chunks with the characters they stand for.
+
+    Attributes:
+        vector: (d,) float32, unit.
+        chunk_vectors: (chunks, d) float32, unit.
+        spans: For each chunk its (start, end) in characters of the text.
+    """
+
+    vector: NDArray[np.float32]
+    chunk_vectors: NDArray[np.float32]
+    spans: list[tuple[int, int]]
 
 
 class Encoder:
@@ -125,50 +138,51 @@ class Encoder:
             vector: NDArray[np.float32] = self.encode([texts], kind)[0]
             return vector
         prompt = self._prompt(kind)
-        if not self._tokenizes_plainly:
+        if not takes_token_ids(self.model):
             vectors = self.model.encode(list(texts), prompt=prompt, convert_to_numpy=True, show_progress_bar=False)
             return _unit(np.asarray(vectors, dtype=np.float32).reshape(len(texts), self.dimension))
         tokenized = tokenize(self.model.tokenizer, [prompt + text for text in texts], self.max_length)
         self._count(tokenized)
+        forward = choose_forward(self.model)
         vectors = np.zeros((len(texts), self.dimension), dtype=np.float32)
-        for batch in token_budget_batches(tokenized.lengths, self.token_budget, padded=not self._packs):
-            batch = batch[tokenized.lengths[batch] > 0]
-            if len(batch):
-                vectors[batch] = self._forward([tokenized.token_ids[i] for i in batch])
+        for batch in self._batches(tokenized, forward.padded):
+            vectors[batch] = forward([tokenized.token_ids[i] for i in batch])
         return _unit(vectors)
 
-    @torch.inference_mode()
-    def _forward(self, token_ids: list[NDArray[np.int32]]) -> NDArray[np.float32]:
-        """Run one batch through all modules of the model."""
-        tokenizer = self.model.tokenizer
-        width = max(len(ids) for ids in token_ids)
-        input_ids = np.full((len(token_ids), width), tokenizer.pad_token_id or 0, dtype=np.int64)
-        mask = np.zeros((len(token_ids), width), dtype=np.int64)
-        for row, ids in enumerate(token_ids):
-            place = slice(width - len(ids), width) if tokenizer.padding_side == "left" else slice(len(ids))
-            input_ids[row, place], mask[row, place] = ids, 1
-        features = {
-            "input_ids": torch.from_numpy(input_ids).to(self.model.device),
-            "attention_mask": torch.from_numpy(mask).to(self.model.device),
-        }
-        embedding: torch.Tensor = self.model(features)["sentence_embedding"]
-        vectors: NDArray[np.float32] = embedding.float().cpu().numpy()
-        return vectors
+    def encode_chunks(self, texts: Sequence[str], kind: Kind = "document") -> list[ChunkedText]:
+        """Encode texts whole and keep a vector of each chunk, aware of the chunks before it, from the same pass.
 
-    @property
-    def _packs(self) -> bool:
-        """Whether the backbone computes nothing for padding."""
-        return bool(getattr(self.model.transformers_model, "packs_texts", False))
+        Only for Avey-B with mean or cls pooling, whose forward pass has these vectors.
 
-    @cached_property
-    def _tokenizes_plainly(self) -> bool:
-        """Whether token ids are all that the model takes; others go through Sentence Transformers' own batches."""
-        first = self.model[0]
-        return (
-            isinstance(first, Transformer)
-            and set(first.modality_config) == {"text"}
-            and all(module.include_prompt for module in self.model if isinstance(module, Pooling))
+        Raises:
+            ValueError: The model has no chunks.
+        """
+        forward = choose_forward(self.model)
+        if not isinstance(forward, WholeForward):
+            raise ValueError(f"{self.name} has no chunks to encode; expected an Avey-B with mean or cls pooling.")
+        prompt = self._prompt(kind)
+        tokenized = tokenize(
+            self.model.tokenizer, [prompt + text for text in texts], self.max_length, with_offsets=True
         )
+        self._count(tokenized)
+        size = self.model.config.chunk_size
+        found = [
+            ChunkedText(np.zeros(self.dimension, np.float32), np.zeros((0, self.dimension), np.float32), [])
+        ] * len(texts)
+        for batch in self._batches(tokenized, padded=False):
+            vectors, chunks = forward.chunks([tokenized.token_ids[i] for i in batch])
+            for i, vector, of_chunks in zip(batch.tolist(), _unit(vectors), chunks, strict=True):
+                spans = chunk_spans(tokenized.offsets[i], size, len(prompt), len(texts[i]))
+                found[i] = ChunkedText(vector, _unit(of_chunks), spans)
+        return found
+
+    def _batches(self, tokenized: TokenizedTexts, padded: bool) -> Iterator[NDArray[np.int64]]:
+        """Yield positions of texts that are computed together; texts without a token are in none."""
+        lengths = tokenized.lengths
+        for batch in token_budget_batches(lengths, self.token_budget, padded=padded):
+            batch = batch[lengths[batch] > 0]
+            if len(batch):
+                yield batch
 
     def _prompt(self, kind: Kind) -> str:
         if kind not in _PROMPT_NAMES:

@@ -193,3 +193,33 @@ def test_damaged_weights_are_a_model_error(avey_dir, tmp_path):
     weights.write_bytes(weights.read_bytes()[:1000])
     with pytest.raises(ModelError, match="Cannot load the model"):
         Encoder(tmp_path / "model")
+
+
+def test_chunks_come_with_their_characters(avey_dir):
+    encoder = Encoder(avey_dir)
+    texts = ["", LONG["short"], LONG["diff"], "whales sing. " * 9]
+    chunked = encoder.encode_chunks(texts)
+    np.testing.assert_allclose(np.stack([text.vector for text in chunked]), encoder.encode_documents(texts), atol=1e-6)
+    for text, found in zip(texts, chunked, strict=True):
+        assert len(found.spans) == len(found.chunk_vectors) >= 1
+        np.testing.assert_allclose(np.linalg.norm(found.chunk_vectors, axis=1), 1, atol=1e-6)
+        assert "".join(text[start:end] for start, end in found.spans).replace(" ", "") == text.replace(" ", "")
+    last = chunked[2].chunk_vectors[-1]
+    same_but_last = encoder.encode_chunks([LONG["same"]])[0].chunk_vectors
+    np.testing.assert_allclose(chunked[2].chunk_vectors[:450], same_but_last[:450], atol=1e-6)
+    assert last @ same_but_last[-1] < 0.9999
+
+
+def test_a_chunk_vector_is_the_mean_of_its_tokens(avey_dir):
+    encoder = Encoder(avey_dir)
+    text = "whales sing. " * 9
+    stock = SentenceTransformer(str(avey_dir), device="cpu")
+    states = stock.encode_document(text, output_value="token_embeddings")
+    expected = torch.stack([part.mean(0) for part in states.split(16)])
+    expected = torch.nn.functional.normalize(expected, dim=-1).numpy()
+    np.testing.assert_allclose(encoder.encode_chunks([text])[0].chunk_vectors, expected, atol=1e-5)
+
+
+def test_a_model_without_chunks_says_so(bert_dir):
+    with pytest.raises(ValueError, match="has no chunks"):
+        Encoder(bert_dir).encode_chunks(["text"])
