@@ -54,7 +54,9 @@ def run_demo(output: str | Path, *, say: Callable[[str], object] = lambda line: 
     model, index = Path(output) / "model", Path(output) / "index"
     folder, recipe = BeirFolder(SAMPLE), load_recipe(RECIPE)
 
-    say("Natural Questions sample: 2,588 passages, 1,955 training questions, 500 test questions.")
+    counts = {split: f"{len(folder.qrels(split)):,}" for split in ("train", "test")}
+    num_passages = f"{sum(1 for _ in folder.documents()):,}"
+    say(f"{num_passages} passages of Natural Questions, {counts['train']} training and {counts['test']} test questions")
     before = evaluate(Encoder(build_start(recipe)), folder).metrics["ndcg@10"]
     say(f"NDCG@10 of the starting model on the test questions: {before:.4f}")
     result = train(recipe, output=model, overwrite=True)
