@@ -9,9 +9,13 @@ from collections.abc import Container, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from aveyb_ir.data import Document
 from aveyb_ir.errors import DataError, IndexDamagedError
 from aveyb_ir.index.durable import RESTORE
+from aveyb_ir.index.where import Where
 
 _SCHEMA = """
 CREATE TABLE documents (
@@ -48,7 +52,9 @@ class DocumentTable:
         """Read a finished file, in a folder that may be read-only."""
         uri = f"{path.absolute().as_uri()}?mode=ro&immutable=1"
         try:
-            return cls(path, sqlite3.connect(uri, uri=True, check_same_thread=False))
+            connection = sqlite3.connect(uri, uri=True, check_same_thread=False)
+            connection.execute("PRAGMA trusted_schema = OFF")  # the file may come from anyone
+            return cls(path, connection)
         except sqlite3.OperationalError as error:
             raise _unreadable(path, error) from error
 
@@ -84,6 +90,11 @@ class DocumentTable:
             marks = ",".join("?" * len(block))
             found += self._query(f"SELECT id, row FROM documents WHERE id IN ({marks})", block)
         return found
+
+    def matching(self, where: Where) -> NDArray[np.int64]:
+        """The rows of the documents whose metadata meet a condition, ascending."""
+        found = self._query(f"SELECT row FROM documents WHERE {where.sql} ORDER BY row", where.parameters)
+        return np.array([row for (row,) in found], np.int64)
 
     def _query(self, sql: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
         try:

@@ -15,8 +15,10 @@ from aveyb_ir.index.documents import DocumentTable, document_digest, live_rows
 from aveyb_ir.index.durable import FileInfo, replace_file
 from aveyb_ir.index.layout import Layout
 from aveyb_ir.index.manifest import DeletedInfo, Manifest, SegmentInfo
+from aveyb_ir.index.named_specs import Spec, settled
 from aveyb_ir.index.segment import Batch, Segment, open_segments
 from aveyb_ir.index.segment_writer import SegmentWriter
+from aveyb_ir.index.spec import IndexSpec
 
 _logger = logging.getLogger(__name__)
 
@@ -28,13 +30,15 @@ class Draft:
     step is the replacement of the manifest; files that no manifest names are removed after it.
     """
 
-    def __init__(self, layout: Layout, base: Manifest) -> None:
+    def __init__(self, layout: Layout, base: Manifest, spec: Spec) -> None:
         self._layout = layout
         self._base = base
+        self._spec = spec
         self._segments, deleted = open_segments(layout, base)
         self._old_deleted = frozenset(deleted.tolist())
         self._deleted = set(self._old_deleted)
         self._new: SegmentWriter | None = None
+        self._compact = False
         self._fingerprint = int(base.corpus_fingerprint, 16)
         self.next_row = base.next_row
         self.dimension = base.encoder.dimension
@@ -59,8 +63,13 @@ class Draft:
                 self._fingerprint ^= document_digest(document)
         self._deleted.update(rows)
 
-    def publish(self, *, compact: bool) -> None:
-        """Make this the published state if it differs; with `compact`, write all of it into the new segment.
+    def rewrite(self, spec: Spec | None) -> None:
+        """Write all of it into the new segment, to another specification if one is given."""
+        self._compact = True
+        self._spec = spec or self._spec
+
+    def publish(self) -> None:
+        """Make this the published state if it differs.
 
         Raises DataError when a new index would have no documents.
         """
@@ -68,15 +77,17 @@ class Draft:
             raise DataError(
                 f"no documents for the new index {self._layout.root}; expected at least one: check the corpus"
             )
-        compact = compact and (len(self._segments) > 1 or bool(self._deleted))
-        if self._new is None and self._deleted == self._old_deleted and not compact:
+        if len(self._segments) <= 1 and not self._deleted and self._spec == self._base.spec:
+            self._compact = False  # nothing to gain
+        if self._new is None and self._deleted == self._old_deleted and not self._compact:
             return
-        segments, deleted = self._written(compact)
+        segments, deleted = self._written()
         manifest = replace(
             self._base,
             updated=timestamp(),
             generation=self._base.generation + 1,
             next_row=self.next_row,
+            spec=self._spec if isinstance(self._spec, IndexSpec) else self._base.spec,
             corpus_fingerprint=f"{self._fingerprint:064x}",
             segments=segments,
             deleted=self._deleted_file(deleted),
@@ -90,22 +101,24 @@ class Draft:
             self._new.discard()
             self._new = None
 
-    def _written(self, compact: bool) -> tuple[tuple[SegmentInfo, ...], NDArray[np.int64]]:
+    def _written(self) -> tuple[tuple[SegmentInfo, ...], NDArray[np.int64]]:
         """Write the new segment; give all segments, and those deleted rows that they still hold."""
         deleted = np.array(sorted(self._deleted), "<i8")
-        kept, merged = self._split(compact)
+        kept, merged = self._split()
         for info in merged:
-            for batch in Segment(self._layout.segment(info.name), info, self.dimension, deleted).batches():
+            folder = self._layout.segment(info.name)
+            for batch in Segment(folder, info, self.dimension, self._base.spec, deleted).batches():
                 self._segment_writer().append(batch)
         first_row = merged[0].first_row if merged else self._base.next_row
         deleted = deleted[(deleted < first_row) | (deleted >= self._base.next_row)]
         if self._new is None:
             return kept, deleted
-        new = self._new.finish(first_row, self.next_row)
+        self._spec = settled(self._spec, self._new.num_vectors, self.dimension)
+        new = self._new.finish(first_row, self.next_row, self._spec)
         self._new = None
         return (*kept, new), deleted
 
-    def _split(self, compact: bool) -> tuple[tuple[SegmentInfo, ...], tuple[SegmentInfo, ...]]:
+    def _split(self) -> tuple[tuple[SegmentInfo, ...], tuple[SegmentInfo, ...]]:
         """The segments that stay, and the last ones, which are merged with the new one.
 
         Those are merged that are no bigger than what comes, so that ever so many small additions leave a number of
@@ -113,7 +126,7 @@ class Draft:
         """
         size = self._new.num_vectors if self._new else 0
         border = len(self._base.segments)
-        while border and (compact or self._base.segments[border - 1].vectors <= size):
+        while border and (self._compact or self._base.segments[border - 1].vectors <= size):
             border -= 1
             size += self._base.segments[border].vectors
         return self._base.segments[:border], self._base.segments[border:]
@@ -145,7 +158,7 @@ def timestamp() -> str:
 def _remove_unnamed(layout: Layout, manifest: Manifest) -> None:
     for path in layout.unnamed_files(manifest.top_names()):
         try:
-            if path.is_dir():
+            if path.is_dir() and not path.is_symlink():
                 shutil.rmtree(path)
             else:
                 path.unlink()

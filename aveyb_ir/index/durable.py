@@ -2,6 +2,7 @@
 
 import hashlib
 import os
+import stat
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -27,17 +28,25 @@ class FileInfo:
     def check_size(self, path: Path) -> None:
         """Raise IndexDamagedError unless the file is there and as long as it was; fit for every open."""
         try:
-            size = path.stat().st_size
+            status = path.lstat()
         except FileNotFoundError as error:
             raise IndexDamagedError(f"{path}: the file is missing; {RESTORE}") from error
-        if size != self.bytes:
-            raise IndexDamagedError(f"{path}: {size} bytes, expected {self.bytes}; {RESTORE}")
+        if not stat.S_ISREG(status.st_mode):
+            raise IndexDamagedError(f"{path}: a link or folder, expected a file; {RESTORE}")
+        if status.st_size != self.bytes:
+            raise IndexDamagedError(f"{path}: {status.st_size} bytes, expected {self.bytes}; {RESTORE}")
 
     def check_content(self, path: Path) -> None:
         """Raise IndexDamagedError unless the file is what it was; reads all of it."""
         self.check_size(path)
         if (digest := _sha256(path)) != self.sha256:
             raise IndexDamagedError(f"{path}: SHA-256 {digest}, expected {self.sha256}; {RESTORE}")
+
+
+def check_folder(path: Path) -> None:
+    """Raise IndexDamagedError for a link, which may lead anywhere; what is missing is for its files to say."""
+    if path.is_symlink():
+        raise IndexDamagedError(f"{path}: a link, expected a folder; {RESTORE}")
 
 
 def sync(path: Path) -> None:
@@ -52,7 +61,8 @@ def sync(path: Path) -> None:
 def replace_file(path: Path, content: bytes) -> None:
     """Give a file new content at once: after a crash it has the old content or the new, never a mixture."""
     partial = path.with_name(path.name + PARTIAL)
-    with partial.open("wb") as file:
+    partial.unlink(missing_ok=True)
+    with partial.open("xb") as file:  # new, so that a link that lies in wait is not followed
         file.write(content)
         file.flush()
         os.fsync(file.fileno())

@@ -1,4 +1,4 @@
-"""The FAISS index over the vectors of a segment: how it is made, and how it is asked."""
+"""The FAISS index of a segment: opened as a memory map, and asked."""
 
 from pathlib import Path
 from typing import Any
@@ -7,72 +7,78 @@ import numpy as np
 from numpy.typing import NDArray
 
 from aveyb_ir.errors import IndexDamagedError
+from aveyb_ir.index.allowed import Allowed
 from aveyb_ir.index.durable import RESTORE
-
-SPECS = ("flat",)
-_BLOCK_ROWS = 65_536
-
-
-def check_spec(spec: str) -> None:
-    """Raise ValueError unless indexes can be built to this specification."""
-    if spec not in SPECS:
-        raise ValueError(f"spec {spec!r} is not known; expected one of: {', '.join(SPECS)}")
-
-
-def write_faiss(path: Path, vectors: NDArray[np.float32]) -> None:
-    """Build a flat inner product index over `vectors`, shape (n, dimension), which may be a memory map."""
-    faiss = _faiss()
-    index = faiss.IndexFlatIP(vectors.shape[1])
-    for start in range(0, len(vectors), _BLOCK_ROWS):
-        index.add(np.ascontiguousarray(vectors[start : start + _BLOCK_ROWS]))
-    # Through a Python file, because FAISS's own writer does not notice when the last bytes find no room on the disk.
-    with path.open("wb") as file:
-        faiss.write_index(index, faiss.PyCallbackIOWriter(file.write))
+from aveyb_ir.index.faiss_build import signs
+from aveyb_ir.index.faiss_import import faiss_module, innermost
+from aveyb_ir.index.spec import IndexSpec
 
 
 class FaissFile:
-    """A FAISS index, memory-mapped and read-only; searches may run in any number of threads.
+    """An approximate FAISS index, memory-mapped and read-only; searches may run in any number of threads.
 
-    `live` marks the vectors that may be found, shape (n,); None means all. Raises IndexDamagedError when the file is
-    no FAISS index or not one of `num_vectors` vectors of `dimension`.
+    Raises IndexDamagedError when the file is no FAISS index or not one of `num_vectors` vectors of `dimension`.
     """
 
-    def __init__(self, path: Path, num_vectors: int, dimension: int, live: NDArray[np.bool_] | None) -> None:
-        faiss = _faiss()
-        # FAISS before 1.11 cannot map vectors; there the same call reads them into memory.
-        mapped = getattr(faiss, "IO_FLAG_MMAP_IFC", 0)
-        try:
-            self._index = faiss.read_index(str(path), mapped)
-        except RuntimeError as error:
-            what = str(error).splitlines()[0]
-            raise IndexDamagedError(f"{path}: not a FAISS index ({what}); {RESTORE}") from error
+    complete = False
+
+    def __init__(self, path: Path, num_vectors: int, dimension: int, spec: IndexSpec) -> None:
+        self._spec = spec
+        self._index = _opened(path, spec.is_binary)
         if (self._index.ntotal, self._index.d) != (num_vectors, dimension):
             raise IndexDamagedError(
                 f"{path}: {self._index.ntotal} vectors of {self._index.d} dimensions, expected {num_vectors} of "
                 f"{dimension}; {RESTORE}"
             )
-        self._parameters = _only(live)
 
-    def nearest(self, queries: NDArray[np.float32], num: int) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
-        """Inner products, highest first, and positions of the `num` nearest vectors, each of shape (queries, num).
+    def nearest(
+        self, queries: NDArray[np.float32], num: int, allowed: Allowed | None, effort: int = 1
+    ) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
+        """FAISS's scores, highest first, and positions of about `num` near vectors, each of shape (queries, num).
 
-        Equal scores come in any order and may fall on either side of the end; the last digits of a score depend on
-        how many queries are asked at once. Position -1 fills up when fewer vectors are found.
+        Which vectors are found does not depend on the other queries. More `effort` looks into more of the index.
+        Position -1 fills up when fewer are found.
         """
-        scores, positions = self._index.search(queries, num, params=self._parameters)
-        return scores, positions
+        select = allowed if allowed and self._selects else None
+        parameters = _parameters(self._index, self._spec, effort, select)
+        # One query at a time: in company FAISS rounds otherwise, and may then look into another list.
+        found = [self._index.search(self._form(query[None]), num, params=parameters) for query in queries]
+        scores = np.concatenate([scores for scores, _ in found]).astype(np.float32)
+        positions = np.concatenate([positions for _, positions in found])
+        if allowed and select is None:
+            positions[~allowed.mask[positions]] = -1
+        return -scores if self._spec.is_binary else scores, positions
+
+    @property
+    def _selects(self) -> bool:
+        faiss = faiss_module()
+        kinds = (faiss.IndexFlat, faiss.IndexScalarQuantizer, faiss.IndexIVF, faiss.IndexHNSW)
+        return isinstance(innermost(self._index), (*kinds, faiss.IndexBinaryFlat, faiss.IndexBinaryHNSW))
+
+    def _form(self, query: NDArray[np.float32]) -> NDArray[Any]:
+        return signs(query) if self._spec.is_binary else query
 
 
-def _only(live: NDArray[np.bool_] | None) -> Any:
-    if live is None:
-        return None
-    faiss = _faiss()
-    selector = faiss.IDSelectorBitmap(np.packbits(live, bitorder="little"))
-    return faiss.SearchParameters(sel=selector)
+def _opened(path: Path, binary: bool) -> Any:
+    faiss = faiss_module()
+    # A file from anyone may name another one that holds its lists: with these flags FAISS refuses to open that.
+    flags = faiss.IO_FLAG_MMAP_IFC | faiss.IO_FLAG_READ_ONLY | faiss.IO_FLAG_ONDISK_SAME_DIR
+    try:
+        return (faiss.read_index_binary if binary else faiss.read_index)(str(path), flags)
+    except RuntimeError as error:
+        what = str(error).splitlines()[0]
+        raise IndexDamagedError(f"{path}: not a FAISS index ({what}); {RESTORE}") from error
 
 
-def _faiss() -> Any:
-    # Imported when needed, because it is heavy; untyped, because its annotations leave out its Python layer.
-    import faiss
-
-    return faiss
+def _parameters(index: Any, spec: IndexSpec, effort: int, allowed: Allowed | None) -> Any:
+    """What FAISS is to be told for a search, by the kind of index; None where it takes nothing."""
+    faiss = faiss_module()
+    select = {"sel": allowed.selector} if allowed else {}
+    if isinstance(index, faiss.IndexPreTransform):
+        inner = _parameters(innermost(index), spec, effort, allowed)
+        return faiss.SearchParametersPreTransform(index_params=inner) if inner else None
+    if isinstance(index, faiss.IndexIVF | faiss.IndexBinaryIVF):
+        return faiss.SearchParametersIVF(nprobe=min(index.nlist, spec.nprobe * effort), **select)
+    if isinstance(index, faiss.IndexHNSW | faiss.IndexBinaryHNSW):
+        return faiss.SearchParametersHNSW(efSearch=spec.ef_search * effort, **select)
+    return faiss.SearchParameters(**select) if select else None

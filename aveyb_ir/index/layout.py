@@ -7,7 +7,7 @@
         documents.sqlite            row, id, title, text and metadata of each document
         embeddings.npy              float32 (vectors, dimension), unit length; zero vectors stay zero
         parts.npy                   for each vector: the row of its document and the characters it stands for
-        faiss.index                 the FAISS index over embeddings.npy
+        faiss.index                 the FAISS index over embeddings.npy; none where all of them are compared
 
 A name ending in `.partial` is being written, or was when its writer died.
 """
@@ -18,6 +18,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 PARTIAL = ".partial"
+SEGMENT_NAME = re.compile(r"segment-\d{6,}")
+DELETED_NAME = re.compile(r"deleted-\d{6,}\.npy")
 _OWN_NAME = re.compile(r"(?:segment-(\d{6,})|deleted-(\d{6,})\.npy|manifest\.json)(?:\.partial)?|writer\.lock")
 
 
@@ -49,7 +51,7 @@ class SegmentLayout:
 
     @property
     def files(self) -> tuple[Path, ...]:
-        """All files of the segment."""
+        """All files that a segment can have."""
         return (self.documents, self.embeddings, self.parts, self.faiss)
 
 

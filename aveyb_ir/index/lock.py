@@ -20,7 +20,7 @@ class WriterLock:
                 f"{path.parent} is read-only, expected a folder that may be written to: it can be searched; to change "
                 f"it, change its permissions or copy it elsewhere"
             )
-        self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
+        self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o666)
         try:
             fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:

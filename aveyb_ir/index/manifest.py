@@ -2,20 +2,24 @@
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, Literal
+
+from pydantic import TypeAdapter, ValidationError
 
 from aveyb_ir.errors import IndexDamagedError, IndexDirError
 from aveyb_ir.index.durable import RESTORE, FileInfo, replace_file
 from aveyb_ir.index.identity import EncoderIdentity
-from aveyb_ir.index.layout import Layout
+from aveyb_ir.index.layout import DELETED_NAME, SEGMENT_NAME, Layout, SegmentLayout
+from aveyb_ir.index.spec import FLAT, IndexSpec
 
-if TYPE_CHECKING:
-    from pydantic import TypeAdapter
+FORMAT = 2
 
-FORMAT = 1
+Granularity = Literal["document", "chunk", "both"]
+_SEGMENT_FILES = {path.name for path in SegmentLayout(Path()).files}
+_FAISS_FILE = SegmentLayout(Path()).faiss.name
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +31,19 @@ class SegmentInfo:
     end_row: int
     documents: int
     vectors: int
+    factory: str
     files: Mapping[str, FileInfo]
+
+    def __post_init__(self) -> None:
+        # Names become paths, and the manifest may come from anyone.
+        expected = _SEGMENT_FILES - ({_FAISS_FILE} if self.is_flat else set())
+        if not SEGMENT_NAME.fullmatch(self.name) or set(self.files) != expected:
+            raise ValueError(f"segment {self.name!r} with files {sorted(self.files)}, expected {sorted(expected)}")
+
+    @property
+    def is_flat(self) -> bool:
+        """Whether its vectors are compared one by one."""
+        return self.factory == FLAT
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +53,10 @@ class DeletedInfo:
     name: str
     documents: int
     file: FileInfo
+
+    def __post_init__(self) -> None:
+        if not DELETED_NAME.fullmatch(self.name):
+            raise ValueError(f"list of deleted rows {self.name!r}, expected a name like deleted-000001.npy")
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +70,8 @@ class Manifest:
     generation: int
     encoder: EncoderIdentity
     metric: str
-    spec: str
+    spec: IndexSpec
+    granularity: Granularity
     next_row: int
     corpus_fingerprint: str
     segments: tuple[SegmentInfo, ...] = ()
@@ -78,8 +99,7 @@ class Manifest:
 
     def write(self, layout: Layout) -> None:
         """Make this the published state, at once."""
-        text = json.dumps(asdict(self), indent=2, ensure_ascii=False)
-        replace_file(layout.manifest, (text + "\n").encode("utf-8"))
+        replace_file(layout.manifest, _adapter().dump_json(self, indent=2) + b"\n")
 
     @property
     def num_deleted(self) -> int:
@@ -102,6 +122,8 @@ class Manifest:
 
 
 def _content(layout: Layout) -> bytes:
+    if layout.manifest.is_symlink():
+        raise _damaged(layout.manifest, "a link, expected a file")
     try:
         return layout.manifest.read_bytes()
     except (FileNotFoundError, NotADirectoryError) as error:
@@ -124,8 +146,6 @@ def _absent(layout: Layout) -> IndexDirError:
 
 
 def _validated(path: Path, fields: dict[str, Any]) -> Manifest:
-    from pydantic import ValidationError
-
     try:
         return _adapter().validate_python(fields)
     except ValidationError as error:
@@ -136,10 +156,8 @@ def _validated(path: Path, fields: dict[str, Any]) -> Manifest:
 
 
 @cache
-def _adapter() -> "TypeAdapter[Manifest]":
+def _adapter() -> TypeAdapter[Manifest]:
     # Slow to make, and not needed to import the room.
-    from pydantic import TypeAdapter
-
     return TypeAdapter(Manifest)
 
 

@@ -6,16 +6,16 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from aveyb_ir.data import Document
 from aveyb_ir.errors import IndexDamagedError, IndexMismatchError
 from aveyb_ir.index.documents import live_rows
 from aveyb_ir.index.identity import EncoderIdentity
 from aveyb_ir.index.layout import Layout
 from aveyb_ir.index.manifest import Manifest
-from aveyb_ir.index.segment import PART, Nearest, open_segments
+from aveyb_ir.index.nearest import Nearest, merged
+from aveyb_ir.index.segment import open_segments
 from aveyb_ir.index.vectors import unit_vectors
+from aveyb_ir.index.where import Where
 
 _logger = logging.getLogger(__name__)
 
@@ -80,22 +80,31 @@ class IndexDir:
         """The encoder that made the embeddings, and must make those of queries."""
         return self._manifest.encoder
 
-    def search(self, queries: Any, top_k: int) -> list[list[Hit]]:
+    def search(
+        self, queries: Any, top_k: int, *, where: str | None = None, document_weight: float = 0.5
+    ) -> list[list[Hit]]:
         """The `top_k` documents nearest to each query, or all there are if fewer.
 
         Hits come by score, highest first; equal scores by row, lower first, also where `top_k` cuts through them. A
         query's hits and scores do not depend on the other queries. `queries` is a float matrix (n, dimension) of any
-        float type, or nested lists; it is normalized in a copy, and a zero vector scores 0 with every document. A
-        document with several vectors has the score of its best one.
+        float type, or nested lists; it is normalized in a copy, and a zero vector scores 0 with every document.
 
-        Raises ValueError for `top_k` below 1, TypeError for what is not a matrix of floats, IndexMismatchError for
-        another dimension, DataError for NaN or infinity.
+        A document has the score of its best chunk. Where the whole document has a vector too, that one's score counts
+        for `document_weight` in the mean of both, and the hit still names its best chunk. `where` is a condition on
+        metadata, such as "year >= 2020 and lang = 'en'"; `aveyb_ir.index.where` has its grammar. An approximate spec
+        may miss near documents, but scores what it finds exactly, and looks wider until it has enough.
+
+        Raises ValueError for `top_k` below 1, a weight outside 0 to 1 or a broken condition, TypeError for what is not
+        a matrix of floats, IndexMismatchError for another dimension, DataError for NaN or infinity.
         """
         if top_k < 1:
             raise ValueError(f"top_k is {top_k}, expected at least 1: ask for as many hits as you need")
+        if not 0 <= document_weight <= 1:
+            raise ValueError(f"document_weight is {document_weight}, expected 0 to 1: the share of the whole document")
+        condition = None if where is None else Where.parse(where)
         vectors = unit_vectors(queries, self.encoder.dimension, lambda i: f"query number {i}")
-        found = [segment.search(vectors, top_k) for segment in self._segments]
-        return self._hits([_merged([results[i] for results in found], top_k) for i in range(len(vectors))])
+        found = [segment.search(vectors, top_k, condition, document_weight) for segment in self._segments]
+        return self._hits([merged([results[i] for results in found]).first(top_k) for i in range(len(vectors))])
 
     def documents(self, rows: Sequence[int]) -> list[Document]:
         """The documents of these rows, in this order. Raises ValueError for a row that holds none."""
@@ -146,11 +155,14 @@ class IndexDir:
             },
             "dimension": self.encoder.dimension,
             "metric": manifest.metric,
-            "spec": manifest.spec,
+            "spec": manifest.spec.name,
+            "spec_details": manifest.spec.model_dump(),
+            "granularity": manifest.granularity,
             "documents": len(self),
             "vectors": sum(segment.num_live for segment in self._segments),
             "deleted": manifest.num_deleted,
             "segments": len(self._segments),
+            "factories": sorted({info.factory for info in manifest.segments}),
             "bytes": sum(file.bytes for file in manifest.named_files().values()),
             "corpus_fingerprint": manifest.corpus_fingerprint,
         }
@@ -180,12 +192,6 @@ def check_encoder(layout: Layout, manifest: Manifest, expected: EncoderIdentity)
             f"{layout.root} was built with encoder {manifest.encoder.name!r}, not with {expected.name!r}: "
             f"{manifest.encoder.differences(expected)}; use the encoder it was built with or build the index again"
         )
-
-
-def _merged(results: Sequence[Nearest], num: int) -> Nearest:
-    scores = [np.empty(0, np.float32), *(result.scores for result in results)]
-    parts = [np.empty(0, PART), *(result.parts for result in results)]
-    return Nearest(np.concatenate(scores), np.concatenate(parts)).best(num)
 
 
 def _require_all(wanted: Sequence[Any], found: dict[Any, Any], what: str, layout: Layout) -> None:

@@ -8,10 +8,11 @@ from numpy.typing import NDArray
 
 from aveyb_ir.index.documents import DocumentTable
 from aveyb_ir.index.durable import FileInfo, sync
-from aveyb_ir.index.faiss_file import write_faiss
+from aveyb_ir.index.faiss_build import fitting_factory, write_faiss
 from aveyb_ir.index.layout import PARTIAL, Layout
 from aveyb_ir.index.manifest import SegmentInfo
 from aveyb_ir.index.segment import Batch
+from aveyb_ir.index.spec import FLAT, IndexSpec
 from aveyb_ir.index.vectors import EmbeddingFile
 
 
@@ -20,6 +21,7 @@ class SegmentWriter:
 
     def __init__(self, layout: Layout, dimension: int) -> None:
         name = f"segment-{layout.next_number():06d}"
+        self._dimension = dimension
         self._final = layout.segment(name).folder
         self._files = layout.segment(name + PARTIAL)
         self._files.folder.mkdir()
@@ -40,20 +42,23 @@ class SegmentWriter:
         self._parts.append(batch.parts)
         self.num_vectors += len(batch.parts)
 
-    def finish(self, first_row: int, end_row: int) -> SegmentInfo:
+    def finish(self, first_row: int, end_row: int, spec: IndexSpec) -> SegmentInfo:
         """Build the FAISS index, sync everything to disk and give the folder its name."""
         files = self._files
         num_documents = len(self.table)
         self.table.close()
         self._embeddings.finish()
         np.save(files.parts, np.concatenate(self._parts), allow_pickle=False)
-        write_faiss(files.faiss, np.load(files.embeddings, mmap_mode="r", allow_pickle=False))
-        for path in (*files.files, files.folder):
+        factory = fitting_factory(spec, self.num_vectors, self._dimension)
+        if factory != FLAT:
+            write_faiss(files.faiss, np.load(files.embeddings, mmap_mode="r", allow_pickle=False), factory, spec)
+        paths = [path for path in files.files if path != files.faiss or factory != FLAT]
+        for path in (*paths, files.folder):
             sync(path)
-        infos = {path.name: FileInfo.of(path) for path in files.files}
+        infos = {path.name: FileInfo.of(path) for path in paths}
         files.folder.rename(self._final)
         sync(self._final.parent)
-        return SegmentInfo(self._final.name, first_row, end_row, num_documents, self.num_vectors, infos)
+        return SegmentInfo(self._final.name, first_row, end_row, num_documents, self.num_vectors, factory, infos)
 
     def discard(self) -> None:
         """Close and remove what was written, unless it is finished."""

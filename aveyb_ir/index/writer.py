@@ -16,16 +16,18 @@ from aveyb_ir._version import __version__
 from aveyb_ir.data import Document
 from aveyb_ir.errors import DataError, IndexDirError
 from aveyb_ir.index.draft import Draft, timestamp
-from aveyb_ir.index.faiss_file import check_spec
 from aveyb_ir.index.identity import EncoderIdentity
 from aveyb_ir.index.layout import Layout
 from aveyb_ir.index.lock import WriterLock
-from aveyb_ir.index.manifest import FORMAT, Manifest
+from aveyb_ir.index.manifest import FORMAT, Granularity, Manifest
+from aveyb_ir.index.named_specs import Spec, load_spec
+from aveyb_ir.index.nearest import PART
 from aveyb_ir.index.reader import check_encoder
-from aveyb_ir.index.segment import PART, Batch
+from aveyb_ir.index.segment import Batch
+from aveyb_ir.index.spec import BUILT_IN, IndexSpec
 from aveyb_ir.index.vectors import unit_vectors
 
-Spans = Sequence[Sequence[tuple[int, int]]]
+Spans = Sequence[Sequence[tuple[int, int] | None]]
 _WRITE_ERRORS = (OSError, sqlite3.OperationalError)
 
 
@@ -37,23 +39,31 @@ class IndexWriter:
     threads at once. When the disk is full or fails, IndexDirError is raised and the writer is closed.
     """
 
-    def __init__(self, layout: Layout, lock: WriterLock, base: Manifest) -> None:
+    def __init__(self, layout: Layout, lock: WriterLock, base: Manifest, spec: Spec) -> None:
         self._layout = layout
         self._lock = lock
-        self._draft = Draft(layout, base)
-        self._compact = False
+        self._draft = Draft(layout, base, spec)
         self._closed = False
 
     @classmethod
     def create(
-        cls, path: str | os.PathLike[str], encoder: EncoderIdentity, *, spec: str = "flat", overwrite: bool = False
+        cls,
+        path: str | os.PathLike[str],
+        encoder: EncoderIdentity,
+        *,
+        spec: str | os.PathLike[str] | Spec = "flat",
+        granularity: Granularity = "document",
+        overwrite: bool = False,
     ) -> "IndexWriter":
         """Begin a new index at `path`; with `overwrite`, one that is there stays whole until this one is published.
 
-        Raises ValueError for an unknown `spec`, IndexDirError when the folder holds an index or foreign files or
-        cannot be written, IndexLockedError when another writer is at work there.
+        `spec` is anything that `load_spec` understands; `granularity` is remembered for whoever adds documents.
+
+        Raises ValueError for a `spec` that is unknown or impossible in this dimension, RecipeError for a broken file
+        of one, IndexDirError when the folder holds an index or foreign files or cannot be written, IndexLockedError
+        when another writer is at work there.
         """
-        check_spec(spec)
+        checked = _checked(spec, encoder.dimension)
         layout = Layout(Path(path).absolute())
         _check_free(layout, overwrite)
         with _reporting(layout), ExitStack() as on_error:
@@ -61,7 +71,7 @@ class IndexWriter:
             lock = WriterLock(layout.lock)
             on_error.callback(lock.release)
             _check_free(layout, overwrite)  # again, now that no one else can publish there
-            writer = cls(layout, lock, _blank(encoder, spec))
+            writer = cls(layout, lock, _blank(encoder, granularity), checked)
             on_error.pop_all()
             return writer
 
@@ -80,7 +90,7 @@ class IndexWriter:
             base = Manifest.read(layout)
             if expected_encoder is not None:
                 check_encoder(layout, base, expected_encoder)
-            writer = cls(layout, lock, base)
+            writer = cls(layout, lock, base, base.spec)
             on_error.pop_all()
             return writer
 
@@ -88,7 +98,8 @@ class IndexWriter:
         """Add documents with their embeddings, a float matrix (n, dimension) that is normalized in a copy.
 
         Without `spans` each document has one embedding. With them, `spans[i]` lists the parts of document i as
-        (start, end) characters of its `full_text`, and there is one embedding for each part, in the same order.
+        (start, end) characters of its `full_text`, or None for all of it, and there is one embedding for each part, in
+        the same order.
 
         Raises DataError for an id that is already there, for NaN or infinity and for metadata that is not JSON,
         IndexMismatchError for another dimension, ValueError when counts or spans do not fit, TypeError for what is
@@ -124,15 +135,18 @@ class IndexWriter:
                 )
             self._draft.remove(rows.values())
 
-    def compact(self) -> None:
-        """When this block ends, rewrite the index into one segment that holds nothing of the deleted documents."""
+    def compact(self, *, spec: str | os.PathLike[str] | Spec | None = None) -> None:
+        """When this block ends, rewrite the index into one segment that holds nothing of the deleted documents.
+
+        With `spec`, the vectors are stored and searched in another way from then on. Raises like `create`.
+        """
         with self._changing():
-            self._compact = True
+            self._draft.rewrite(None if spec is None else _checked(spec, self._draft.dimension))
 
     def publish(self) -> None:
         """Make all changes visible at once and close. Raises DataError when a new index would have no documents."""
         with self._changing():
-            self._draft.publish(compact=self._compact)
+            self._draft.publish()
         self.close()
 
     def close(self) -> None:
@@ -184,7 +198,14 @@ class IndexWriter:
         return Batch(range(first_row, first_row + len(documents)), documents, vectors, parts)
 
 
-def _blank(encoder: EncoderIdentity, spec: str) -> Manifest:
+def _checked(spec: str | os.PathLike[str] | Spec, dimension: int) -> Spec:
+    loaded = load_spec(spec)
+    if isinstance(loaded, IndexSpec):
+        loaded.check(dimension)
+    return loaded
+
+
+def _blank(encoder: EncoderIdentity, granularity: Granularity) -> Manifest:
     now = timestamp()
     return Manifest(
         format=FORMAT,
@@ -194,7 +215,8 @@ def _blank(encoder: EncoderIdentity, spec: str) -> Manifest:
         generation=0,
         encoder=encoder,
         metric="cosine",
-        spec=spec,
+        spec=BUILT_IN["flat"],
+        granularity=granularity,
         next_row=0,
         corpus_fingerprint=f"{0:064x}",
     )
@@ -223,12 +245,12 @@ def _parts(first_row: int, documents: Sequence[Document], spans: Spans | None) -
         raise ValueError(f"spans for {len(spans)} documents, expected {len(documents)}: one list for each document")
     for document, parts in zip(documents, spans, strict=True):
         length = len(document.full_text)
-        if not parts or any(not 0 <= start <= end <= length for start, end in parts):
+        if not parts or any(part is not None and not 0 <= part[0] <= part[1] <= length for part in parts):
             raise ValueError(
                 f"document {document.id!r}: spans {list(parts)[:5]}, expected at least one, each (start, end) "
-                f"within the {length} characters of its full_text"
+                f"within the {length} characters of its full_text, or None"
             )
-    return np.array([(first_row + i, *span) for i, parts in enumerate(spans) for span in parts], PART)
+    return np.array([(first_row + i, *(span or (-1, -1))) for i, parts in enumerate(spans) for span in parts], PART)
 
 
 def _refuse_repeated(documents: Sequence[Document]) -> None:

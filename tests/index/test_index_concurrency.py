@@ -109,7 +109,7 @@ def test_an_open_index_keeps_its_state_and_latest_gives_the_new_one(fruit: Path)
 
 @pytest.mark.parametrize(
     ("owner", "step"),
-    [(reader, "open_segments"), (segment.DocumentTable, "open"), (segment, "_mapped"), (segment, "FaissFile")],
+    [(reader, "open_segments"), (segment.DocumentTable, "open"), (segment, "_mapped"), (segment, "check_folder")],
 )
 def test_a_state_that_vanishes_while_it_is_opened_gives_way_to_the_newest(
     fruit: Path, monkeypatch: pytest.MonkeyPatch, owner: object, step: str

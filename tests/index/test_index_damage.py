@@ -20,7 +20,9 @@ FILES = ["documents.sqlite", "embeddings.npy", "parts.npy", "faiss.index"]
 
 @pytest.fixture
 def damaged(fruit: Path) -> Path:
-    """A copy of the fruit index, with a deleted document, to be damaged."""
+    """A copy of the fruit index, with a deleted document and a FAISS file, to be damaged."""
+    with IndexWriter.open(fruit) as writer:
+        writer.compact(spec="IVF1,Flat")
     with IndexWriter.open(fruit) as writer:
         writer.delete(["d2"])
     copy = fruit.with_name("damaged")
@@ -76,7 +78,7 @@ def test_a_file_overwritten_with_noise_is_named(damaged: Path, name: str) -> Non
 
 
 def test_files_of_another_index_are_told_by_their_shape(damaged: Path, encoder: EncoderIdentity) -> None:
-    with IndexWriter.create(damaged.with_name("other"), encoder) as writer:
+    with IndexWriter.create(damaged.with_name("other"), encoder, spec="IVF1,Flat") as writer:
         writer.add([Document("d1", "apple"), Document("d2", "pear")], np.eye(4)[:2])
     manifest = json.loads((damaged / "manifest.json").read_text(encoding="utf-8"))
     for name, message in {
@@ -106,6 +108,76 @@ def test_verify_finds_a_single_flipped_bit(damaged: Path, name: str) -> None:
     assert str(file) in str(caught.value)
 
 
+def outsider(folder: Path) -> Path:
+    """A file that does not belong to the index, and must not be read or changed through it."""
+    path = folder / "outsider"
+    path.write_bytes(b"private")
+    return path
+
+
+@pytest.mark.parametrize("name", ["../outsider", "/etc", "segment-000001/../..", ".", "segment-1"])
+@pytest.mark.parametrize("what", ["segment", "deleted", "file"])
+def test_a_manifest_that_names_other_places_is_refused(damaged: Path, name: str, what: str) -> None:
+    fields = json.loads((damaged / "manifest.json").read_text(encoding="utf-8"))
+    segment = fields["segments"][0]
+    if what == "file":
+        segment["files"][name] = segment["files"]["parts.npy"]
+    else:
+        (segment if what == "segment" else fields["deleted"])["name"] = name
+    (damaged / "manifest.json").write_text(json.dumps(fields), encoding="utf-8")
+    assert_refused(damaged, damaged / "manifest.json", "expected")
+
+
+@pytest.mark.parametrize("name", [*(f"segment-*/{name}" for name in FILES), "deleted-*.npy", "segment-*"])
+def test_a_link_in_place_of_a_file_or_folder_is_refused(damaged: Path, tmp_path: Path, name: str) -> None:
+    file = only(damaged, name)
+    file.rename(tmp_path / "elsewhere")
+    file.symlink_to(tmp_path / "elsewhere")
+    assert_refused(damaged, file, "a link")
+
+
+def test_a_link_in_place_of_the_manifest_is_refused(damaged: Path, tmp_path: Path) -> None:
+    (damaged / "manifest.json").rename(tmp_path / "elsewhere")
+    (damaged / "manifest.json").symlink_to(tmp_path / "elsewhere")
+    assert_refused(damaged, damaged / "manifest.json", "a link")
+
+
+@pytest.mark.parametrize("name", ["manifest.json.partial", "deleted-000009.npy", "segment-000009"])
+def test_a_writer_never_follows_a_link_out_of_the_folder(damaged: Path, tmp_path: Path, name: str) -> None:
+    target = outsider(tmp_path)
+    (damaged / name).symlink_to(tmp_path if name.startswith("segment") else target)
+    with IndexWriter.open(damaged) as writer:
+        writer.delete(["d1"])
+    assert target.read_bytes() == b"private"
+    assert (tmp_path / "fruit").is_dir()
+    assert not (damaged / name).is_symlink()
+
+
+def test_a_link_in_place_of_the_lock_keeps_writers_out(damaged: Path, tmp_path: Path) -> None:
+    target = outsider(tmp_path)
+    (damaged / "writer.lock").unlink()
+    (damaged / "writer.lock").symlink_to(target)
+    with pytest.raises(IndexDirError, match="nothing was changed"):
+        IndexWriter.open(damaged)
+    assert target.read_bytes() == b"private"
+
+
+def test_a_faiss_file_that_keeps_its_lists_elsewhere_is_refused(damaged: Path, tmp_path: Path) -> None:
+    import faiss
+
+    index = faiss.index_factory(4, "IVF1,Flat", faiss.METRIC_INNER_PRODUCT)
+    index.train(np.eye(4, dtype=np.float32))
+    lists = faiss.OnDiskInvertedLists(1, index.code_size, str(tmp_path / "lists"))
+    index.replace_invlists(lists)
+    index.add(np.eye(4, dtype=np.float32)[:3])
+    file = only(damaged, "segment-*/faiss.index")
+    faiss.write_index(index, str(file))
+    fields = json.loads((damaged / "manifest.json").read_text(encoding="utf-8"))
+    fields["segments"][0]["files"]["faiss.index"]["bytes"] = file.stat().st_size
+    (damaged / "manifest.json").write_text(json.dumps(fields), encoding="utf-8")
+    assert_refused(damaged, file, "not a FAISS index")
+
+
 @pytest.mark.parametrize(
     ("content", "message"),
     [
@@ -113,7 +185,7 @@ def test_verify_finds_a_single_flipped_bit(damaged: Path, name: str) -> None:
         (b'{"format": 1, "gener', "not a manifest"),
         (b"[]", "not a manifest"),
         (b"\xff\xfe", "not a manifest"),
-        (b'{"format": 1}', "Missing|missing|required"),
+        (b'{"format": 2}', "Missing|missing|required"),
     ],
 )
 def test_a_broken_manifest_is_named(damaged: Path, content: bytes, message: str) -> None:
@@ -136,9 +208,9 @@ def test_a_missing_manifest_is_damage_beside_segments_and_no_index_elsewhere(dam
 def test_a_later_format_is_refused_with_the_version_that_wrote_it(fruit: Path) -> None:
     manifest = json.loads((fruit / "manifest.json").read_text(encoding="utf-8"))
     (fruit / "manifest.json").write_text(
-        json.dumps(manifest | {"format": 2, "package_version": "9.1"}), encoding="utf-8"
+        json.dumps(manifest | {"format": 3, "package_version": "9.1"}), encoding="utf-8"
     )
-    with pytest.raises(IndexDirError, match=r"format 2, expected 1; .*9\.1"):
+    with pytest.raises(IndexDirError, match=r"format 3, expected 2; .*9\.1"):
         IndexDir.open(fruit)
 
 

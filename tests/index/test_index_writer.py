@@ -75,12 +75,6 @@ def test_a_file_is_not_a_place_for_an_index(tmp_path: Path, encoder: EncoderIden
         IndexWriter.create(tmp_path / "file", encoder)
 
 
-def test_an_unknown_spec_is_refused_with_those_that_are_known(tmp_path: Path, encoder: EncoderIdentity) -> None:
-    with pytest.raises(ValueError, match=r"'IVF16,Flat'.*flat"):
-        IndexWriter.create(tmp_path / "i", encoder, spec="IVF16,Flat")
-    assert not (tmp_path / "i").exists()
-
-
 def test_an_index_of_nothing_is_refused(tmp_path: Path, encoder: EncoderIdentity) -> None:
     with pytest.raises(DataError, match="no documents"), IndexWriter.create(tmp_path / "i", encoder) as writer:
         writer.add([], np.empty((0, 4)))

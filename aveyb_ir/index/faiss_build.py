@@ -1,0 +1,93 @@
+"""How FAISS indexes are made from vectors on disk."""
+
+import logging
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from aveyb_ir.index.faiss_import import faiss_module, innermost
+from aveyb_ir.index.spec import FLAT, IndexSpec, min_vectors
+
+_logger = logging.getLogger(__name__)
+
+_BLOCK_ROWS = 65_536
+_TRAINING_VECTORS = 256  # for each list or code that is learnt; FAISS uses no more
+_SEED = 0
+
+
+def fitting_factory(spec: IndexSpec, num_vectors: int, dimension: int) -> str:
+    """The factory string for so many vectors: the specified one, or flat where these are too few to train it."""
+    factory = spec.resolved(num_vectors, dimension)
+    if num_vectors >= (needed := min_vectors(factory)):
+        return factory
+    _logger.info(
+        "%d vectors are too few to train %s, which takes %d; they are compared exactly", num_vectors, factory, needed
+    )
+    return FLAT
+
+
+def write_faiss(path: Path, vectors: NDArray[np.float32], factory: str, spec: IndexSpec) -> None:
+    """Build an index over `vectors`, shape (n, dimension), which may be a memory map, training it on a sample.
+
+    Raises OSError when the file cannot be written.
+    """
+    faiss = faiss_module()
+    index = _build(vectors, factory, spec)
+    # Through a Python file, because FAISS's own writer does not notice when the last bytes find no room on the disk.
+    with path.open("wb") as file:
+        write = faiss.write_index_binary if spec.is_binary else faiss.write_index
+        write(index, faiss.PyCallbackIOWriter(file.write))
+
+
+def signs(vectors: NDArray[np.float32]) -> NDArray[np.uint8]:
+    """One bit for each number, shape (n, dimension / 8): whether it is positive."""
+    return np.packbits(vectors > 0, axis=1)
+
+
+def _build(vectors: NDArray[np.float32], factory: str, spec: IndexSpec) -> Any:
+    faiss = faiss_module()
+    dimension = vectors.shape[1]
+    if spec.is_binary:
+        index = faiss.index_binary_factory(dimension, factory)
+    else:
+        index = faiss.index_factory(dimension, factory, faiss.METRIC_INNER_PRODUCT)
+    core = index if spec.is_binary else innermost(index)
+    if hasattr(core, "hnsw"):
+        core.hnsw.efConstruction = spec.ef_construction
+    if hasattr(core, "do_polysemous_training"):
+        core.do_polysemous_training = False  # slow, and for a way of searching that is not used here
+    if not spec.is_binary:
+        index = _on_gpus(index, factory)
+    convert = signs if spec.is_binary else np.ascontiguousarray
+    if not index.is_trained:
+        index.train(convert(_sample(vectors, _TRAINING_VECTORS * min_vectors(factory))))
+    for start in range(0, len(vectors), _BLOCK_ROWS):
+        index.add(convert(vectors[start : start + _BLOCK_ROWS]))
+    return index if spec.is_binary else _off_gpus(index)
+
+
+def _sample(vectors: NDArray[np.float32], num: int) -> NDArray[np.float32]:
+    if num >= len(vectors):
+        return vectors
+    rows = np.random.default_rng(_SEED).choice(len(vectors), num, replace=False)
+    return vectors[np.sort(rows)]
+
+
+def _on_gpus(index: Any, factory: str) -> Any:
+    """The same index where FAISS sees GPUs and knows this kind there, else as it is."""
+    faiss = faiss_module()
+    if not getattr(faiss, "get_num_gpus", int)():
+        return index
+    try:
+        return faiss.index_cpu_to_all_gpus(index)
+    except RuntimeError as error:
+        reason = str(error).splitlines()[-1]
+        _logger.warning("FAISS cannot build %s on a GPU (%s); it is built on the CPU", factory, reason)
+        return index
+
+
+def _off_gpus(index: Any) -> Any:
+    faiss = faiss_module()
+    return faiss.index_gpu_to_cpu(index) if getattr(faiss, "get_num_gpus", int)() else index
