@@ -45,6 +45,11 @@ class SegmentInfo:
         """Whether its vectors are compared one by one."""
         return self.factory == FLAT
 
+    @property
+    def faiss_bytes(self) -> int:
+        """What FAISS reads: its own file, or the vectors where it compares them one by one."""
+        return self.files["embeddings.npy" if self.is_flat else _FAISS_FILE].bytes
+
 
 @dataclass(frozen=True, slots=True)
 class DeletedInfo:

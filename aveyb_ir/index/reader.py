@@ -6,12 +6,16 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
+from numpy.typing import NDArray
+
 from aveyb_ir.data import Document
 from aveyb_ir.errors import IndexDamagedError, IndexMismatchError
-from aveyb_ir.index.documents import live_rows
+from aveyb_ir.index.documents import document_digest, live_rows
+from aveyb_ir.index.durable import RESTORE
 from aveyb_ir.index.identity import EncoderIdentity
 from aveyb_ir.index.layout import Layout
-from aveyb_ir.index.manifest import Manifest
+from aveyb_ir.index.manifest import Granularity, Manifest
 from aveyb_ir.index.nearest import Nearest, merged
 from aveyb_ir.index.segment import open_segments
 from aveyb_ir.index.vectors import unit_vectors
@@ -80,6 +84,11 @@ class IndexDir:
         """The encoder that made the embeddings, and must make those of queries."""
         return self._manifest.encoder
 
+    @property
+    def granularity(self) -> Granularity:
+        """What has vectors here: each document, each chunk of it, or both."""
+        return self._manifest.granularity
+
     def search(
         self, queries: Any, top_k: int, *, where: str | None = None, document_weight: float = 0.5
     ) -> list[list[Hit]]:
@@ -115,6 +124,13 @@ class IndexDir:
         _require_all(rows, found, "row", self._layout)
         return [found[row] for row in rows]
 
+    def vectors(self, row: int) -> NDArray[np.float32]:
+        """The vectors of one document, shape (parts, dimension). Raises ValueError for a row that holds none."""
+        found = [] if row in self._deleted else [segment.vectors(row) for segment in self._segments]
+        matrix = np.concatenate([np.empty((0, self.encoder.dimension), np.float32), *found])
+        _require_all([row], {row: matrix} if len(matrix) else {}, "row", self._layout)
+        return matrix
+
     def rows(self, ids: Sequence[str]) -> list[int]:
         """The rows of the documents with these ids, in this order. Raises ValueError for an id that is not here."""
         found = live_rows([segment.table for segment in self._segments], ids, self._deleted)
@@ -122,11 +138,13 @@ class IndexDir:
         return [found[id] for id in ids]
 
     def ids(self) -> list[str]:
-        """The ids of all documents, by row."""
+        """The ids of all documents, by row. Raises IndexDamagedError when a vector has no document."""
         ids: list[str] = []
         for segment in self._segments:
             rows = segment.live_rows()
             found = segment.table.ids(rows)
+            if len(found) != len(rows):
+                raise self._damaged(f"{len(rows) - len(found)} of {len(rows)} vectors have no document")
             ids += [found[row] for row in rows]
         return ids
 
@@ -164,18 +182,31 @@ class IndexDir:
             "segments": len(self._segments),
             "factories": sorted({info.factory for info in manifest.segments}),
             "bytes": sum(file.bytes for file in manifest.named_files().values()),
+            "faiss_bytes": sum(info.faiss_bytes for info in manifest.segments),
             "corpus_fingerprint": manifest.corpus_fingerprint,
         }
 
     def verify(self) -> None:
-        """Read every byte of the index. Raises IndexDamagedError at the first file that is not what was published."""
+        """Read every byte of the index, and see that every vector has its document and every id one document.
+
+        Raises IndexDamagedError at the first thing that is not what was published.
+        """
         for name, file in self._manifest.named_files().items():
             file.check_content(self._layout.root / name)
             _logger.info("%s: %d bytes as published", name, file.bytes)
+        if len(set(self.ids())) != len(self):
+            raise self._damaged(f"{len(set(self.ids()))} ids for {len(self)} documents")
+        fingerprint = 0
+        for document in self:
+            fingerprint ^= document_digest(document)
+        if f"{fingerprint:064x}" != self._manifest.corpus_fingerprint:
+            raise self._damaged("its documents are not those of its corpus fingerprint")
 
     def _hits(self, results: list[Nearest]) -> list[list[Hit]]:
         rows = sorted({row for result in results for row in result.parts["row"].tolist()})
         ids = {row: id for segment in self._segments for row, id in segment.table.ids(rows).items()}
+        if len(ids) != len(rows):
+            raise self._damaged(f"{len(rows) - len(ids)} of {len(rows)} vectors have no document")
         return [
             [
                 Hit(ids[row], score, row, None if start < 0 else (start, end))
@@ -183,6 +214,9 @@ class IndexDir:
             ]
             for result in results
         ]
+
+    def _damaged(self, what: str) -> IndexDamagedError:
+        return IndexDamagedError(f"{self._layout.root}: {what}; {RESTORE}")
 
 
 def check_encoder(layout: Layout, manifest: Manifest, expected: EncoderIdentity) -> None:

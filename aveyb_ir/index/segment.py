@@ -70,6 +70,11 @@ class Segment:
         rows = self._parts["row"]
         return [int(row) for row in np.unique(rows if self._live is None else rows[self._live])]
 
+    def vectors(self, row: int) -> NDArray[np.float32]:
+        """The vectors of the document in a row, shape (parts, dimension); none if it is not here."""
+        found: NDArray[np.float32] = self._vectors[self._parts["row"] == row]
+        return found
+
     def batches(self) -> Iterator[Batch]:
         """The live documents and their vectors, a bounded number at a time, by row."""
         positions = np.argsort(self._parts["row"], kind="stable")

@@ -3,22 +3,26 @@
 import logging
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from aveyb_ir.data import Document, read_documents
 from aveyb_ir.encoding import Encoder
-from aveyb_ir.errors import DataError, IndexDirError, ModelError
-from aveyb_ir.index import EncoderIdentity, IndexDir, IndexWriter
+from aveyb_ir.errors import DataError, IndexDirError, IndexMismatchError, ModelError
+from aveyb_ir.index import AutoSpec, EncoderIdentity, IndexDir, IndexSpec, IndexWriter, load_spec
+from aveyb_ir.retrieval.parts import Granularity, encode_parts
 
 _log = logging.getLogger(__name__)
 
 # Documents read ahead so that texts of like length meet in a batch; memory holds one block.
 _BLOCK_DOCUMENTS = 4096
 _BLOCK_CHARACTERS = 16_000_000
+
+# Least cosine between a vector and the same one made again, perhaps in another precision or on other hardware.
+_SAME = 0.99
 
 Progress = Callable[[int], None]
 
@@ -41,7 +45,8 @@ class Index:
         documents: Iterable[Document] | str | os.PathLike[str],
         *,
         encoder: Encoder | str | os.PathLike[str],
-        spec: str = "flat",
+        spec: str | os.PathLike[str] | IndexSpec | AutoSpec = "flat",
+        granularity: Granularity = "document",
         overwrite: bool = False,
         progress: Progress | None = None,
     ) -> "Index":
@@ -51,7 +56,9 @@ class Index:
             path: The directory to make.
             documents: Any iterable of documents (read once, in blocks), or the path of a BEIR folder or jsonl file.
             encoder: An Encoder, or the folder or Hub name of a model.
-            spec: How vectors are stored and searched.
+            spec: How vectors are stored and searched: "auto", the name of a built-in specification, a YAML file, or a
+                FAISS factory string; see `indexes/`.
+            granularity: What has a vector: each "document", each "chunk" of it, or "both". Chunks take an Avey-B.
             overwrite: Replace an index that is there; it stays whole until the new one is complete.
             progress: Called with the number of documents after each block.
 
@@ -59,17 +66,25 @@ class Index:
             DataError: A broken document, a repeated id, or no documents at all.
             IndexDirError: The directory is taken or cannot be written.
             ModelError: The encoder cannot be loaded.
-            ValueError: An unknown spec.
+            RecipeError: A broken specification file.
+            ValueError: A spec that is unknown or impossible for this dimension or so few documents, or chunks of a
+                model that has none.
         """
+        checked = load_spec(spec)
         stream = _documents(documents)
         first = next(stream, None)  # a missing or broken corpus is found before a model is loaded
         if first is None:
             raise DataError(f"{_shown(documents)} has no documents; expected at least one to build an index from.")
         # A taken directory or an impossible spec is refused before anything is encoded.
         encoder = _encoder(encoder)
-        with IndexWriter.create(path, identity_of(encoder), spec=spec, overwrite=overwrite) as writer:
+        identity = identity_of(encoder)
+        if isinstance(checked, IndexSpec):
+            checked.check(identity.dimension)
+        if isinstance(checked, IndexSpec) and granularity == "document":
+            stream = _enough(first, stream, checked, identity.dimension, _shown(documents))
+        with IndexWriter.create(path, identity, spec=checked, granularity=granularity, overwrite=overwrite) as writer:
             for block in _blocks(first, stream):
-                writer.add(block, _encode(encoder, block))
+                writer.add(block, *encode_parts(encoder, block, granularity))
                 if progress is not None:
                     progress(len(block))
         return cls(IndexDir.open(path), encoder)
@@ -101,7 +116,7 @@ class Index:
             stream = _documents(documents)
             first = next(stream, None)
             for block in _blocks(first, stream) if first is not None else ():
-                change(block, _encode(self.encoder, block))
+                change(block, *encode_parts(self.encoder, block, self.directory.granularity))
                 added += len(block)
         self.directory = self.directory.latest()
         return added
@@ -112,11 +127,39 @@ class Index:
             writer.delete(ids)
         self.directory = self.directory.latest()
 
-    def compact(self) -> None:
-        """Rewrite the index without what was deleted."""
+    def compact(self, *, spec: str | os.PathLike[str] | IndexSpec | AutoSpec | None = None) -> None:
+        """Rewrite the index without what was deleted, and to another specification if one is given."""
         with self._writer() as writer:
-            writer.compact()
+            writer.compact(spec=spec)
         self.directory = self.directory.latest()
+
+    def verify(self, *, sample: int = 32) -> float:
+        """Check every byte, every id, and that the encoder still makes the same vectors.
+
+        Args:
+            sample: Documents that are encoded again, the same ones each time.
+
+        Returns:
+            The least cosine between a stored vector and the same one made again; 1 for a sample of none.
+
+        Raises:
+            IndexDamagedError: Something is not what was published.
+            IndexMismatchError: A vector made again is another one.
+        """
+        self.directory.verify()
+        chosen = np.random.default_rng(0).permutation(self.directory.rows(self.directory.ids()))[:sample].tolist()
+        least = 1.0
+        for row, document in zip(chosen, self.directory.documents(chosen), strict=True):
+            again, _ = encode_parts(self.encoder, [document], self.directory.granularity)
+            stored = self.directory.vectors(row)
+            cosine = float((stored * again).sum(axis=1).min()) if stored.shape == again.shape else -1.0
+            if cosine < _SAME and stored.any():
+                raise IndexMismatchError(
+                    f"document {document.id!r}: its stored vector has cosine {cosine:.4f} with the one that "
+                    f"{self.encoder.name} makes now, expected at least {_SAME}; build the index again"
+                )
+            least = min(least, cosine if stored.any() else 1.0)
+        return least
 
     def info(self) -> dict[str, Any]:
         """Give counts, sizes, encoder and spec, ready for JSON."""
@@ -149,10 +192,6 @@ def _named_encoder(directory: IndexDir) -> Encoder:
         ) from error
 
 
-def _encode(encoder: Encoder, block: Sequence[Document]) -> NDArray[np.float32]:
-    return encoder.encode_documents([document.full_text for document in block])
-
-
 def _documents(documents: Iterable[Document] | str | os.PathLike[str]) -> Iterator[Document]:
     if isinstance(documents, (str, os.PathLike)):
         return read_documents(Path(documents))
@@ -168,6 +207,20 @@ def _blocks(first: Document, rest: Iterator[Document]) -> Iterator[list[Document
         block.append(document)
         characters += len(document.text)
     yield block
+
+
+def _enough(
+    first: Document, rest: Iterator[Document], spec: IndexSpec, dimension: int, corpus: str
+) -> Iterator[Document]:
+    """The documents after the first, once there are known to be enough of them to train the spec."""
+    needed = spec.min_vectors(dimension)
+    ahead = list(islice(rest, needed - 1))
+    if 1 + len(ahead) < needed:
+        raise ValueError(
+            f"spec {spec.name!r} takes at least {needed} vectors to train; {corpus} has {1 + len(ahead)} documents. "
+            "Use flat, or another spec."
+        )
+    return chain(ahead, rest)
 
 
 def _shown(documents: object) -> str:
