@@ -1,17 +1,22 @@
 """`aveyb-ir index …`."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
 from aveyb_ir.cli.options import Device, Dtype, Json, MaxLength, Overwrite
-from aveyb_ir.cli.output import counting, print_fields, print_json
+from aveyb_ir.cli.output import counting, print_fields, print_json, print_rows
 
 app = typer.Typer(help="Build an index directory, look at it, change it.", no_args_is_help=True)
 
 Directory = Annotated[Path, typer.Argument(help="Index directory.")]
 Model = Annotated[str | None, typer.Option("--encoder", help="The index's encoder, if it has moved.")]
+Spec = Annotated[
+    str, typer.Option(help="auto, flat, int8, ivf, ivf_pq, hnsw, binary, a .yaml file or a FAISS factory string.")
+]
+OtherSpec = Annotated[str | None, typer.Option("--spec", help="Store and search the vectors this way from now on.")]
+Granularity = Literal["document", "chunk", "both"]
 Corpus = Annotated[Path, typer.Option(help="BEIR folder, or a .jsonl or .tsv file of documents.")]
 
 
@@ -20,7 +25,10 @@ def build(
     directory: Annotated[Path, typer.Argument(help="Index directory to make.")],
     corpus: Corpus,
     encoder: Annotated[str, typer.Option(help="Model folder or Hub name.")],
-    spec: Annotated[str, typer.Option(help="How vectors are stored and searched.")] = "flat",
+    spec: Spec = "flat",
+    memory: Annotated[float | None, typer.Option(min=0, help="For --spec auto: gigabytes that FAISS may take.")] = None,
+    recall: Annotated[float | None, typer.Option(min=0, max=1, help="For --spec auto: least recall@10.")] = None,
+    granularity: Annotated[Granularity, typer.Option(help="What has a vector; chunks take an Avey-B.")] = "document",
     overwrite: Overwrite = False,
     device: Device = None,
     dtype: Dtype = None,
@@ -28,13 +36,27 @@ def build(
     json: Json = False,
 ) -> None:
     """Encode a corpus and write an index directory; nothing is there before all is."""
+    if (memory is not None or recall is not None) and spec != "auto":
+        raise typer.BadParameter("--memory and --recall need --spec auto")
     from aveyb_ir.encoding import Encoder
+    from aveyb_ir.index import AutoSpec
     from aveyb_ir.retrieval import Index
 
+    wanted = {key: value for key, value in {"memory_gb": memory, "recall": recall}.items() if value is not None}
+    chosen = AutoSpec.model_validate(wanted) if wanted else spec
     model = Encoder(encoder, device=device, dtype=dtype, max_length=max_length)
     with counting("Encoded") as progress:
-        index = Index.build(directory, corpus, encoder=model, spec=spec, overwrite=overwrite, progress=progress)
-    _report({"index": str(directory), "documents": len(index), **vars(model.counts)}, json)
+        index = Index.build(
+            directory,
+            corpus,
+            encoder=model,
+            spec=chosen,
+            granularity=granularity,
+            overwrite=overwrite,
+            progress=progress,
+        )
+    facts = {key: index.info()[key] for key in ("documents", "vectors", "spec")}
+    _report({"index": str(directory), **facts, **vars(model.counts)}, json)
 
 
 @app.command()
@@ -67,12 +89,12 @@ def delete(
 
 
 @app.command()
-def compact(directory: Directory, json: Json = False) -> None:
-    """Rewrite an index without what was deleted."""
+def compact(directory: Directory, spec: OtherSpec = None, json: Json = False) -> None:
+    """Rewrite an index without what was deleted; the vectors are kept, whatever the spec."""
     from aveyb_ir.index import IndexDir, IndexWriter
 
     with IndexWriter.open(directory) as writer:
-        writer.compact()
+        writer.compact(spec=spec)
     _report(IndexDir.open(directory).info(), json)
 
 
@@ -85,13 +107,47 @@ def info(directory: Directory, json: Json = False) -> None:
 
 
 @app.command()
-def verify(directory: Directory, json: Json = False) -> None:
-    """Read every byte of an index and compare it with its checksums."""
+def verify(
+    directory: Directory,
+    sample: Annotated[int, typer.Option(min=0, help="Documents to encode again; 0 loads no encoder.")] = 32,
+    encoder: Model = None,
+    json: Json = False,
+) -> None:
+    """Read every byte of an index, check its ids, and encode a sample of its documents again."""
     from aveyb_ir.index import IndexDir
+    from aveyb_ir.retrieval import Index
 
-    index = IndexDir.open(directory)
-    index.verify()
-    _report({"index": str(directory), "documents": len(index), "verified": True}, json)
+    if sample:
+        index = Index.open(directory, encoder=encoder)
+        least = index.verify(sample=sample)
+        _report({"index": str(directory), "documents": len(index), "verified": True, "least_cosine": least}, json)
+    else:
+        state = IndexDir.open(directory)
+        state.verify()
+        _report({"index": str(directory), "documents": len(state), "verified": True}, json)
+
+
+@app.command()
+def recall(
+    directory: Directory,
+    specs: Annotated[
+        list[str] | None, typer.Argument(help="Specs to compare; by default all that are built in.")
+    ] = None,
+    data: Annotated[Path | None, typer.Option(help="BEIR folder with queries for it and their judgements.")] = None,
+    split: Annotated[str, typer.Option(help="Which judgements of --data.")] = "test",
+    top_k: Annotated[int, typer.Option(min=1, help="Hits per query.")] = 10,
+    plot: Annotated[Path | None, typer.Option(help="Draw the table into this .png file.")] = None,
+    encoder: Model = None,
+    json: Json = False,
+) -> None:
+    """Compare specs with exact search on the vectors of an index: recall, NDCG@10, speed and size."""
+    from aveyb_ir.evaluation import index_recall
+
+    rows = index_recall(directory, specs=specs, data=data, split=split, top_k=top_k, plot=plot, encoder=encoder)
+    if json:
+        print_json([row.to_json() for row in rows])
+    else:
+        print_rows([row.to_json() for row in rows])
 
 
 def _report(fields: dict[str, object], json: bool) -> None:

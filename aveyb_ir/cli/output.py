@@ -26,6 +26,20 @@ def print_fields(fields: dict[str, Any]) -> None:
         typer.echo(f"{name:<{width}}  {value}")
 
 
+def print_rows(rows: Sequence[dict[str, Any]]) -> None:
+    """Print a table whose columns are the keys of the first row; "-" for what is None."""
+    shown = [list(rows[0]), *([_cell(value) for value in row.values()] for row in rows)]
+    widths = [max(len(cell) for cell in column) for column in zip(*shown, strict=True)]
+    for cells in shown:
+        typer.echo("  ".join(f"{cell:<{width}}" for cell, width in zip(cells, widths, strict=True)).rstrip())
+
+
+def _cell(value: object) -> str:
+    if value is None:
+        return "-"
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
 def print_hits(hits: "Sequence[Hit]", *, lines: int = 2) -> None:
     """Print hits with rank, score, id, title and the beginning of what matched."""
     width = shutil.get_terminal_size((100, 20)).columns

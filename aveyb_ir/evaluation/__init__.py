@@ -1,7 +1,17 @@
 """Judgements and answers in, trustworthy numbers out."""
 
+from aveyb_ir.evaluation.index_recall import SpecQuality, index_recall
 from aveyb_ir.evaluation.result import Evaluation
 from aveyb_ir.evaluation.retrieval_quality import evaluate, evaluate_with_run
 from aveyb_ir.evaluation.runs import DEFAULT_METRICS, OwnDocument, evaluate_run
 
-__all__ = ["DEFAULT_METRICS", "Evaluation", "OwnDocument", "evaluate", "evaluate_run", "evaluate_with_run"]
+__all__ = [
+    "DEFAULT_METRICS",
+    "Evaluation",
+    "OwnDocument",
+    "SpecQuality",
+    "evaluate",
+    "evaluate_run",
+    "evaluate_with_run",
+    "index_recall",
+]
