@@ -1,9 +1,9 @@
 """Judgements and answers in, trustworthy numbers out."""
 
-from aveyb_ir.evaluation.index_recall import SpecQuality, index_recall
 from aveyb_ir.evaluation.result import Evaluation
 from aveyb_ir.evaluation.retrieval_quality import evaluate, evaluate_with_run
 from aveyb_ir.evaluation.runs import DEFAULT_METRICS, OwnDocument, evaluate_run
+from aveyb_ir.evaluation.spec_quality import SpecQuality, index_recall
 
 __all__ = [
     "DEFAULT_METRICS",
