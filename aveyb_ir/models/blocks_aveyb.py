@@ -12,6 +12,8 @@ from .configuration_aveyb import AveyBConfig
 from .packing_aveyb import Bucket, Chunks
 from .ranker_aveyb import distinct_token_scores, distinct_tokens_pay, maxsim, select, unit_rows, weights
 
+_FEW_ROWS = 128
+
 
 class AveyBRanker(nn.Module):
     """Retrieves earlier chunks for each chunk and compresses them into it (paper, ranker and compression)."""
@@ -143,9 +145,9 @@ class AveyBLayer(nn.Module):
             fused_RD = self.fuser(torch.cat([z_RZ[:, width : 2 * width] * mixed_RD, z_RZ[:, 2 * width :]], dim=-1))
             return fused_RD + self.alpha * hidden_RD
         # The same without copies: the gated part is overwritten where it lies, beside the bypass.
-        z_RZ = torch.ops.aten.gelu_(self.enricher(normed_RD))
+        z_RZ = torch.ops.aten.gelu_(_linear(self.enricher, normed_RD))
         z_RZ[:, width : 2 * width] *= self._mix_rows(z_RZ[:, :width], buckets)
-        return self.fuser(z_RZ[:, width:]).addcmul_(hidden_RD, self.alpha)
+        return _linear(self.fuser, z_RZ[:, width:]).addcmul_(hidden_RD, self.alpha)
 
     def _mix_rows(self, rows_RD: Tensor, buckets: list[Bucket]) -> Tensor:
         parts = [
@@ -169,6 +171,13 @@ def _embed_grid(embedding: nn.Embedding, token_T: Tensor, token_BW: Tensor) -> T
     """Embed a grid of flat token positions as (B, W, D); -1 gives zeros."""
     embedded_BWD = F.embedding(token_T[token_BW.clamp(min=0)], embedding.weight)
     return embedded_BWD * (token_BW >= 0).unsqueeze(-1).to(embedded_BWD.dtype)
+
+
+def _linear(linear: nn.Linear, x_RD: Tensor) -> Tensor:
+    """Apply a linear map; for few rows on a CPU with the weights as the left factor, which BLAS does 1.1 to 1.3x faster."""
+    if x_RD.device.type == "cpu" and len(x_RD) <= _FEW_ROWS:
+        return torch.addmm(linear.bias.unsqueeze(-1), linear.weight, x_RD.T).T
+    return linear(x_RD)
 
 
 def _left_multiply(matrix: Tensor, grid_BWD: Tensor) -> Tensor:

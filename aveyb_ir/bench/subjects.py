@@ -1,0 +1,127 @@
+"""What is measured: encoders that take token ids and give one vector a text, at sizes that can be compared."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from aveyb_ir.encoding import Encoder
+from aveyb_ir.encoding.forward import choose_forward
+from aveyb_ir.models import AveyBConfig, AveyBModel, NeoBERTConfig, NeoBERTModel
+from aveyb_ir.models.reference_aveyb import reference_states
+
+# Released base sizes, and small ones of like width and cost.
+_SIZES: dict[str, dict[str, dict[str, Any]]] = {
+    "avey-b": {"base": {}, "small": {"vocab_size": 30522, "d_embed": 256, "n_layers": 4, "chunk_size": 64}},
+    "modernbert": {
+        "base": {},
+        "small": {
+            "hidden_size": 256,
+            "intermediate_size": 384,
+            "num_hidden_layers": 4,
+            "num_attention_heads": 4,
+        },
+    },
+    "neobert": {
+        "base": {},
+        "small": {"hidden_size": 256, "intermediate_size": 768, "num_hidden_layers": 3, "num_attention_heads": 4},
+    },
+}
+NAMES = ("avey-b", "avey-b-reference", "modernbert", "neobert")
+SIZES = ("base", "small")
+
+
+@dataclass(frozen=True)
+class Subject:
+    """An encoder under measurement.
+
+    Attributes:
+        name: What the tables call it.
+        encode: Takes texts as (tokens,) int64 tensors and gives (n, d) vectors.
+        model: Its parameters.
+        vocab_size: Token ids lie below this.
+        reference: Slow on purpose; measured on short texts only.
+    """
+
+    name: str
+    encode: Callable[[Sequence[Tensor]], Tensor]
+    model: nn.Module
+    vocab_size: int
+    reference: bool = False
+
+    @property
+    def num_parameters(self) -> int:
+        """Parameters, embeddings included."""
+        return sum(parameter.numel() for parameter in self.model.parameters())
+
+
+def build_subject(
+    name: str, *, size: str = "base", tail: str = "mask", device: str = "cpu", dtype: torch.dtype = torch.float32
+) -> Subject:
+    """Build a model of random weights by name, or load a model folder.
+
+    Raises:
+        ValueError: Neither a known name nor a folder, or an unknown size.
+        ModelError: The folder cannot be loaded.
+    """
+    if Path(name).is_dir():
+        return _from_folder(name, device, dtype)
+    family = name.removesuffix("-reference")
+    if family not in _SIZES or name not in NAMES:
+        raise ValueError(f"model is {name!r}; expected one of {', '.join(NAMES)}, or a model folder.")
+    if size not in SIZES:
+        raise ValueError(f"size is {size!r}; expected one of {', '.join(SIZES)}.")
+    torch.manual_seed(0)
+    model = _fresh(family, _SIZES[family][size], tail).to(device, dtype).eval()
+    vocab_size = int(model.config.vocab_size)
+    if name == "avey-b":
+        return Subject(name, lambda texts: _whole(model, texts), model, vocab_size)
+    if name == "avey-b-reference":
+        return Subject(name, lambda texts: _by_equations(model, texts), model, vocab_size, reference=True)
+    return Subject(name, lambda texts: _padded(model, texts), model, vocab_size)
+
+
+def _fresh(family: str, fields: dict[str, Any], tail: str) -> Any:
+    if family == "avey-b":
+        return AveyBModel(AveyBConfig(tail=tail, **fields))
+    if family == "neobert":
+        return NeoBERTModel(NeoBERTConfig(**fields))
+    from transformers import ModernBertConfig, ModernBertModel
+
+    # Positions are rotary, so lengths beyond the released limit can be timed.
+    return ModernBertModel(ModernBertConfig(max_position_embeddings=2**20, **fields))
+
+
+def _from_folder(folder: str, device: str, dtype: torch.dtype) -> Subject:
+    encoder = Encoder(folder, device=device, dtype=str(dtype).removeprefix("torch."))
+    forward = choose_forward(encoder.model)
+
+    def encode(texts: Sequence[Tensor]) -> Tensor:
+        return torch.from_numpy(forward([text.cpu().numpy().astype("int32") for text in texts]))
+
+    return Subject(Path(folder).name, encode, encoder.model, len(encoder.model.tokenizer))
+
+
+@torch.inference_mode()
+def _whole(model: AveyBModel, texts: Sequence[Tensor]) -> Tensor:
+    return model.encode_chunks(torch.cat(list(texts)), [len(text) for text in texts]).mean_of_texts()
+
+
+@torch.inference_mode()
+def _by_equations(model: AveyBModel, texts: Sequence[Tensor]) -> Tensor:
+    return torch.stack([reference_states(model, text).mean(0) for text in texts])
+
+
+@torch.inference_mode()
+def _padded(model: nn.Module, texts: Sequence[Tensor]) -> Tensor:
+    width = max(len(text) for text in texts)
+    input_ids = torch.stack([F.pad(text, (0, width - len(text))) for text in texts])
+    mask = torch.stack([torch.arange(width, device=text.device) < len(text) for text in texts]).long()
+    same_length = all(len(text) == width for text in texts)
+    states = model(input_ids=input_ids, attention_mask=None if same_length else mask).last_hidden_state
+    pooled: Tensor = (states * mask.unsqueeze(-1)).sum(1) / mask.sum(1, keepdim=True)
+    return pooled

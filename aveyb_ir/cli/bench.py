@@ -1,0 +1,65 @@
+"""`aveyb-ir bench`."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from aveyb_ir.cli.options import Device, Dtype, Json
+from aveyb_ir.cli.output import print_json
+
+
+def bench(
+    models: Annotated[
+        list[str] | None,
+        typer.Argument(help="avey-b, avey-b-reference, modernbert, neobert or model folders; by default the four."),
+    ] = None,
+    lengths: Annotated[str, typer.Option(help="Tokens per text, separated by commas.")] = "16,128,512,2048,8192",
+    batch_size: Annotated[int, typer.Option(min=1, help="Texts per batch.")] = 1,
+    size: Annotated[str, typer.Option(help="base or small; random weights of the released shapes.")] = "base",
+    tail: Annotated[str, typer.Option(help="How Avey-B ends a text: mask or zero.")] = "mask",
+    repeats: Annotated[int, typer.Option(min=1, help="Rounds; medians are reported.")] = 5,
+    max_seconds: Annotated[float, typer.Option(help="Skip batches that would take longer.")] = 60.0,
+    mixed: Annotated[bool, typer.Option("--mixed", help="Also a corpus of mixed lengths.")] = False,
+    memory: Annotated[str, typer.Option(help="Lengths whose peak memory is measured, separated by commas.")] = "",
+    ranker: Annotated[str, typer.Option(help="Lengths at which the ranker is timed against the plain loop.")] = "",
+    output: Annotated[Path | None, typer.Option(help="Folder for bench.json, .csv, .md and .png.")] = None,
+    device: Device = None,
+    dtype: Dtype = None,
+    json: Json = False,
+) -> None:
+    """Measure encoders side by side: tokens per second, share of the machine's rate, memory, decay with length."""
+    counts = {"lengths": _numbers(lengths), "memory": _numbers(memory), "ranker": _numbers(ranker)}
+    from aveyb_ir.bench import bench as run
+    from aveyb_ir.bench import save, table
+    from aveyb_ir.bench.subjects import NAMES
+
+    report = run(
+        models or NAMES,
+        batch_size=batch_size,
+        size=size,
+        tail=tail,
+        device=device,
+        dtype=dtype,
+        repeats=repeats,
+        max_seconds=max_seconds,
+        mixed=mixed,
+        progress=lambda line: typer.echo(line, err=True),
+        **counts,
+    )
+    if output is not None:
+        typer.echo(", ".join(str(path) for path in save(report, output)), err=True)
+    if json:
+        print_json(report.to_json())
+    else:
+        typer.echo(table(report))
+
+
+def _numbers(text: str) -> list[int]:
+    try:
+        numbers = [int(part.replace("_", "")) for part in text.split(",") if part.strip()]
+    except ValueError:
+        raise typer.BadParameter(f"{text!r} is not a list of numbers such as 16,128") from None
+    if any(number < 1 for number in numbers):
+        raise typer.BadParameter(f"{text!r} has a number below 1")
+    return numbers
