@@ -1,7 +1,7 @@
 """Texts to vectors with any Sentence Transformers model, whole and independent of their batch."""
 
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -11,18 +11,21 @@ import numpy as np
 from numpy.typing import NDArray
 from sentence_transformers import SentenceTransformer
 
-from aveyb_ir.encoding.batching import token_budget_batches
+from aveyb_ir.encoding.compilation import compile_layers
 from aveyb_ir.encoding.devices import choose_device, choose_dtype
 from aveyb_ir.encoding.fingerprint import describe, fingerprint_of, hash_weights
 from aveyb_ir.encoding.forward import WholeForward, choose_forward, takes_token_ids
 from aveyb_ir.encoding.loading import load_sentence_transformer
+from aveyb_ir.encoding.memory import default_token_budget, free_bytes, run_in_batches
 from aveyb_ir.encoding.tokenization import TokenizedTexts, chunk_spans, tokenize
 
 _log = logging.getLogger(__name__)
 
 Kind = Literal["query", "document"]
 _PROMPT_NAMES: dict[Kind, tuple[str, ...]] = {"query": ("query",), "document": ("document", "passage", "corpus")}
-_DEFAULT_TOKEN_BUDGET = {"cpu": 16384, "cuda": 131072}
+
+OnBatch = Callable[[NDArray[np.int64], NDArray[np.int64]], None]
+"""Told after each batch the positions of its texts and how many tokens each had."""
 
 
 @dataclass
@@ -33,6 +36,13 @@ class EncodingCounts:
     tokens: int = 0
     tokens_used: int = 0
     texts_cut: int = 0
+
+    def add(self, other: "EncodingCounts") -> None:
+        """Add what was counted elsewhere."""
+        self.texts += other.texts
+        self.tokens += other.tokens
+        self.tokens_used += other.tokens_used
+        self.texts_cut += other.texts_cut
 
 
 @dataclass(frozen=True)
@@ -58,10 +68,13 @@ class Encoder:
         device: "cpu", "cuda", "cuda:1", …; by default a GPU where there is one.
         dtype: "float32", "bfloat16" or "float16"; by default bfloat16 on GPUs that have it, else float32.
         max_length: Tokens kept of each text. By default the model's own limit, which for Avey-B is none.
-        token_budget: Tokens computed in one batch; a longer text runs alone.
+        token_budget: Tokens computed in one batch; a longer text runs alone. By default what fits into a part of the
+            memory that is free now. Where a batch does not fit, a warning says so and the budget is halved.
+        compile: Compile the model's layers with PyTorch's compiler at the first batch, for any batch shape. It takes a
+            while, needs a C++ compiler on CPU, and changes the last bits of vectors.
 
     Raises:
-        ModelError: The model cannot be loaded.
+        ModelError: The model cannot be loaded, or not be compiled.
         ValueError: An impossible device, dtype, budget, or a `max_length` above the model's limit.
     """
 
@@ -73,23 +86,32 @@ class Encoder:
         dtype: str | None = None,
         max_length: int | None = None,
         token_budget: int | None = None,
+        compile: bool = False,
     ) -> None:
         self._weights_hash: str | None = None
+        self.source: str | None  # what the model can be loaded from again; None for one that was given loaded
         if isinstance(model, SentenceTransformer):
             self.model = model
+            self.source = None
             self.name = str(model.model_card_data.base_model or "in-memory model")
         else:
             place = choose_device(device)
             precision = choose_dtype(dtype, place)
             self.model = load_sentence_transformer(model, device=place)
-            self.name = str(model)
+            self.name = self.source = str(model)
             if self.model.dtype != precision:
                 self._weights_hash = hash_weights(self.model)  # of the weights as stored, whatever computes with them
                 self.model.to(precision)
         self.model.eval()
         if max_length is not None:
             self._limit_length(max_length)
-        self.token_budget = token_budget or _DEFAULT_TOKEN_BUDGET.get(self.model.device.type, 16384)
+        if token_budget is not None and token_budget < 1:
+            raise ValueError(f"token_budget is {token_budget}; expected at least 1, or None to choose by free memory.")
+        self.compiled = compile
+        if compile:
+            compile_layers(self.model)
+        self.requested_token_budget = token_budget
+        self.token_budget = self._default_token_budget() if token_budget is None else token_budget
         self.counts = EncodingCounts()
 
     @property
@@ -123,38 +145,52 @@ class Encoder:
         """Encode documents with the document prompt: (n, d) float32, or (d,) for a single string."""
         return self.encode(texts, "document")
 
-    def encode(self, texts: str | Sequence[str], kind: Kind) -> NDArray[np.float32]:
+    def encode(self, texts: str | Sequence[str], kind: Kind, *, on_batch: OnBatch | None = None) -> NDArray[np.float32]:
         """Encode texts whole, each independent of the others.
 
         Args:
             texts: Strings; one string gives one vector.
             kind: "query" or "document": which prompt goes before each text.
+            on_batch: Called after each batch with the positions of its texts and the tokens used of each. When memory
+                runs out, all is computed anew and texts are told again.
 
         Returns:
             Unit vectors in the order of the texts, (n, d) float32. A text without any token (possible only with a
             tokenizer that adds none) gives zeros.
+
+        Raises:
+            AveybError: A text does not fit into memory even alone.
         """
         if isinstance(texts, str):
-            vector: NDArray[np.float32] = self.encode([texts], kind)[0]
+            vector: NDArray[np.float32] = self.encode([texts], kind, on_batch=on_batch)[0]
             return vector
         prompt = self._prompt(kind)
         if not takes_token_ids(self.model):
             vectors = self.model.encode(list(texts), prompt=prompt, convert_to_numpy=True, show_progress_bar=False)
+            self.counts.texts += len(texts)
+            if on_batch is not None:
+                on_batch(np.arange(len(texts)), np.zeros(len(texts), dtype=np.int64))
             return _unit(np.asarray(vectors, dtype=np.float32).reshape(len(texts), self.dimension))
         tokenized = tokenize(self.model.tokenizer, [prompt + text for text in texts], self.max_length)
         self._count(tokenized)
         forward = choose_forward(self.model)
         vectors = np.zeros((len(texts), self.dimension), dtype=np.float32)
-        for batch in self._batches(tokenized, forward.padded):
+
+        def compute(batch: NDArray[np.int64]) -> None:
             vectors[batch] = forward([tokenized.token_ids[i] for i in batch])
+
+        self._run(tokenized, compute, on_batch, padded=forward.padded)
         return _unit(vectors)
 
-    def encode_chunks(self, texts: Sequence[str], kind: Kind = "document") -> list[ChunkedText]:
+    def encode_chunks(
+        self, texts: Sequence[str], kind: Kind = "document", *, on_batch: OnBatch | None = None
+    ) -> list[ChunkedText]:
         """Encode texts whole and keep a vector of each chunk, aware of the chunks before it, from the same pass.
 
         Only for Avey-B with mean or cls pooling, whose forward pass has these vectors.
 
         Raises:
+            AveybError: A text does not fit into memory even alone.
             ValueError: The model has no chunks.
         """
         forward = choose_forward(self.model)
@@ -169,20 +205,39 @@ class Encoder:
         found = [
             ChunkedText(np.zeros(self.dimension, np.float32), np.zeros((0, self.dimension), np.float32), [])
         ] * len(texts)
-        for batch in self._batches(tokenized, padded=False):
+
+        def compute(batch: NDArray[np.int64]) -> None:
             vectors, chunks = forward.chunks([tokenized.token_ids[i] for i in batch])
             for i, vector, of_chunks in zip(batch.tolist(), _unit(vectors), chunks, strict=True):
                 spans = chunk_spans(tokenized.offsets[i], size, len(prompt), len(texts[i]))
                 found[i] = ChunkedText(vector, _unit(of_chunks), spans)
+
+        self._run(tokenized, compute, on_batch, padded=False)
         return found
 
-    def _batches(self, tokenized: TokenizedTexts, padded: bool) -> Iterator[NDArray[np.int64]]:
-        """Yield positions of texts that are computed together; texts without a token are in none."""
+    def _run(
+        self,
+        tokenized: TokenizedTexts,
+        compute: Callable[[NDArray[np.int64]], None],
+        on_batch: OnBatch | None,
+        *,
+        padded: bool,
+    ) -> None:
+        """Compute all texts in batches and keep the token budget that fitted."""
         lengths = tokenized.lengths
-        for batch in token_budget_batches(lengths, self.token_budget, padded=padded):
-            batch = batch[lengths[batch] > 0]
-            if len(batch):
-                yield batch
+
+        def compute_and_tell(batch: NDArray[np.int64]) -> None:
+            compute(batch)
+            if on_batch is not None:
+                on_batch(batch, lengths[batch])
+
+        self.token_budget = run_in_batches(
+            lengths, self.token_budget, compute_and_tell, padded=padded, device=self.model.device
+        )
+
+    def _default_token_budget(self) -> int:
+        device = self.model.device
+        return default_token_budget(free_bytes(device), self.dimension, self.model.dtype.itemsize, device.type)
 
     def _prompt(self, kind: Kind) -> str:
         if kind not in _PROMPT_NAMES:

@@ -65,8 +65,8 @@ def chunk_spans(
         text_length: Characters of the text.
 
     Returns:
-        (start, end) per chunk. A chunk of special and prompt tokens only stands for no character, at the place where the
-        text goes on.
+        (start, end) per chunk. A chunk of special and prompt tokens only stands for no character, at the place where
+        the text goes on.
     """
     spans: list[tuple[int, int]] = []
     for first in range(0, len(offsets), chunk_size):
