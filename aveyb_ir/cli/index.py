@@ -6,7 +6,8 @@ from typing import Annotated, Literal
 import typer
 
 from aveyb_ir.cli.options import Device, Dtype, Json, MaxLength, Overwrite
-from aveyb_ir.cli.output import counting, print_fields, print_json, print_rows
+from aveyb_ir.cli.output import print_fields, print_json, print_rows
+from aveyb_ir.cli.progress import count_documents, encoding_progress
 
 app = typer.Typer(help="Build an index directory, look at it, change it.", no_args_is_help=True)
 
@@ -33,9 +34,15 @@ def build(
     device: Device = None,
     dtype: Dtype = None,
     max_length: MaxLength = None,
+    devices: Annotated[
+        str | None, typer.Option(help="Encode in a process for each, separated by commas: cuda:0,cuda:1 or cpu,cpu.")
+    ] = None,
     json: Json = False,
 ) -> None:
-    """Encode a corpus and write an index directory; nothing is there before all is."""
+    """Encode a corpus and write an index directory; nothing is there before all is.
+
+    A build that was killed goes on where it stopped when the same command is given again.
+    """
     if (memory is not None or recall is not None) and spec != "auto":
         raise typer.BadParameter("--memory and --recall need --spec auto")
     from aveyb_ir.encoding import Encoder
@@ -45,7 +52,7 @@ def build(
     wanted = {key: value for key, value in {"memory_gb": memory, "recall": recall}.items() if value is not None}
     chosen = AutoSpec.model_validate(wanted) if wanted else spec
     model = Encoder(encoder, device=device, dtype=dtype, max_length=max_length)
-    with counting("Encoded") as progress:
+    with encoding_progress() as progress:
         index = Index.build(
             directory,
             corpus,
@@ -53,7 +60,9 @@ def build(
             spec=chosen,
             granularity=granularity,
             overwrite=overwrite,
+            devices=devices.split(",") if devices else None,
             progress=progress,
+            total_documents=count_documents(corpus) if progress else None,
         )
     facts = {key: index.info()[key] for key in ("documents", "vectors", "spec")}
     _report({"index": str(directory), **facts, **vars(model.counts)}, json)

@@ -1,9 +1,11 @@
 """Texts to vectors."""
 
+from aveyb_ir.encoding.devices import choose_dtype, cpu_has_fast
 from aveyb_ir.encoding.encoded_corpus import EncodedCorpus, EncodedShard
 from aveyb_ir.encoding.encoder import ChunkedText, Encoder, EncodingCounts
 from aveyb_ir.encoding.granularity import Granularity
 from aveyb_ir.encoding.loading import load_sentence_transformer
+from aveyb_ir.encoding.memory import free_bytes
 from aveyb_ir.encoding.progress import EncodingProgress, ProgressMeter
 from aveyb_ir.encoding.store import EncoderStore, encode_to_store
 
@@ -17,6 +19,9 @@ __all__ = [
     "EncodingProgress",
     "Granularity",
     "ProgressMeter",
+    "choose_dtype",
+    "cpu_has_fast",
     "encode_to_store",
+    "free_bytes",
     "load_sentence_transformer",
 ]

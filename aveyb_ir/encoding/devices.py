@@ -36,14 +36,15 @@ def choose_dtype(dtype: str | None, device: torch.device) -> torch.dtype:
     if dtype not in DTYPES:
         raise ValueError(f"dtype is {dtype!r}; expected one of {', '.join(DTYPES)}.")
     chosen = DTYPES[dtype]
-    if chosen != torch.float32 and device.type == "cpu" and not _cpu_has_fast(chosen):
+    if chosen != torch.float32 and device.type == "cpu" and not cpu_has_fast(chosen):
         warnings.warn(
             f"{dtype} is emulated on this CPU and far slower than float32; use dtype='float32' here.", stacklevel=2
         )
     return chosen
 
 
-def _cpu_has_fast(dtype: torch.dtype) -> bool:
+def cpu_has_fast(dtype: torch.dtype) -> bool:
+    """Whether this CPU has units for bfloat16 or float16, instead of emulating them."""
     probe = {torch.bfloat16: "_is_avx512_bf16_supported", torch.float16: "_is_avx512_fp16_supported"}[dtype]
     return bool(getattr(torch.cpu, probe, lambda: False)()) or bool(
         getattr(torch.cpu, "_is_amx_tile_supported", lambda: False)()

@@ -60,7 +60,10 @@ class ProgressMeter:
     """Counts finished blocks and the finished texts of the current one, and tells a callback of every change."""
 
     def __init__(
-        self, callback: ProgressCallback | None, total_documents: int | None, total_characters: int | None
+        self,
+        callback: ProgressCallback | None = None,
+        total_documents: int | None = None,
+        total_characters: int | None = None,
     ) -> None:
         self._callback = callback
         self._totals = total_documents, total_characters

@@ -17,7 +17,7 @@ from aveyb_ir.encoding.encoded_corpus import EncodedCorpus, EncodedShard, read_s
 from aveyb_ir.encoding.encoder import Encoder, EncodingCounts
 from aveyb_ir.encoding.granularity import EncodedTexts, Granularity, check_granularity, encode_texts
 from aveyb_ir.encoding.progress import ProgressCallback, ProgressMeter
-from aveyb_ir.encoding.store_files import StoreLayout, write_array, write_ids
+from aveyb_ir.encoding.store_files import StoreLayout, reporting, write_array, write_ids
 from aveyb_ir.encoding.store_manifest import FORMAT, Origin, ShardRecord, StoreManifest
 from aveyb_ir.encoding.workers import encode_in_workers
 from aveyb_ir.errors import DataError
@@ -66,8 +66,8 @@ def encode_to_store(
 
     Raises:
         AveybError: A text does not fit into memory even alone, or a process died.
-        DataError: The folder was begun with another encoder, corpus, precision or setting, is damaged, or another
-            process is writing there.
+        DataError: The folder was begun with another encoder, corpus, precision or setting, is damaged or cannot be
+            written, or another process is writing there.
         ValueError: An impossible argument.
     """
     store = EncoderStore(
@@ -118,7 +118,7 @@ class EncoderStore:
 
         Raises as `encode_to_store`.
         """
-        meter = meter or ProgressMeter(None, None, None)
+        meter = meter or ProgressMeter()
         origin = self._manifest.origin
         blocks = read_blocks(documents, max_documents=origin.shard_documents, max_characters=origin.shard_characters)
         with self._opened():
@@ -138,7 +138,8 @@ class EncoderStore:
     @contextmanager
     def _opened(self) -> Iterator[None]:
         """Hold the folder; a run that finishes no shard leaves none."""
-        self._layout.make()
+        with reporting(self._layout.root):
+            self._layout.make()
         with self._layout.locked():
             try:
                 if self._layout.manifest.exists():
@@ -192,14 +193,15 @@ class EncoderStore:
     def _add(self, block: Block, encoded: EncodedTexts) -> EncodedShard:
         """Put a shard on disk and list it."""
         layout, ids = self._layout, [document.id for document in block.documents]
-        write_array(layout.vectors(block.number), encoded.vectors)
-        write_ids(layout.ids(block.number), ids)
-        if self._manifest.origin.granularity != "document":
-            owners = np.repeat(np.arange(len(ids)), encoded.counts)
-            write_array(layout.spans(block.number), np.column_stack([owners, encoded.spans]))
         record = ShardRecord(len(ids), len(encoded.vectors), encoded.token_budget, block.corpus_hash, encoded.seen)
         self._manifest = replace(self._manifest, shards=(*self._manifest.shards, record))
-        self._manifest.write(layout)
+        with reporting(layout.root):
+            write_array(layout.vectors(block.number), encoded.vectors)
+            write_ids(layout.ids(block.number), ids)
+            if self._manifest.origin.granularity != "document":
+                owners = np.repeat(np.arange(len(ids)), encoded.counts)
+                write_array(layout.spans(block.number), np.column_stack([owners, encoded.spans]))
+            self._manifest.write(layout)
         return EncodedShard(ids, encoded.vectors, encoded.counts, encoded.spans)
 
     def _count(self, block: Block, seen: EncodingCounts, meter: ProgressMeter, *, new: bool) -> None:

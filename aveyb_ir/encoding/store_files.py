@@ -89,6 +89,18 @@ class StoreLayout:
             ) from error
 
 
+@contextmanager
+def reporting(folder: Path) -> Iterator[None]:
+    """Turn what the operating system says into a DataError."""
+    try:
+        yield
+    except OSError as error:
+        raise DataError(
+            f"{folder}: writing failed ({error}); expected a folder with room that may be written to. What was "
+            "finished is kept: make room and run again, or choose another folder."
+        ) from error
+
+
 def replace_file(path: Path, write: Callable[[IO[bytes]], Any]) -> None:
     """Give a file new content at once and wait until it is on disk."""
     partial = path.with_name(path.name + ".partial")

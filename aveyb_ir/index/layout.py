@@ -8,6 +8,7 @@
         embeddings.npy              float32 (vectors, dimension), unit length; zero vectors stay zero
         parts.npy                   for each vector: the row of its document and the characters it stands for
         faiss.index                 the FAISS index over embeddings.npy; none where all of them are compared
+    DIR/encoding.partial/           what a build has encoded so far and a repeated one goes on with
 
 A name ending in `.partial` is being written, or was when its writer died.
 """
@@ -20,7 +21,9 @@ from pathlib import Path
 PARTIAL = ".partial"
 SEGMENT_NAME = re.compile(r"segment-\d{6,}")
 DELETED_NAME = re.compile(r"deleted-\d{6,}\.npy")
-_OWN_NAME = re.compile(r"(?:segment-(\d{6,})|deleted-(\d{6,})\.npy|manifest\.json)(?:\.partial)?|writer\.lock")
+_OWN_NAME = re.compile(
+    r"(?:segment-(\d{6,})|deleted-(\d{6,})\.npy|manifest\.json)(?:\.partial)?|encoding\.partial|writer\.lock"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +73,11 @@ class Layout:
     def lock(self) -> Path:
         """The file that a writer locks."""
         return self.root / "writer.lock"
+
+    @property
+    def encoding(self) -> Path:
+        """The folder for what has been encoded and is not published; publishing removes it."""
+        return self.root / f"encoding{PARTIAL}"
 
     def segment(self, name: str) -> SegmentLayout:
         """The segment folder of that name."""

@@ -143,6 +143,11 @@ class IndexWriter:
         with self._changing():
             self._draft.rewrite(None if spec is None else _checked(spec, self._draft.dimension))
 
+    @property
+    def encoding_folder(self) -> Path:
+        """Where an encoder may keep what it has finished, for the case that this process dies; gone once published."""
+        return self._layout.encoding
+
     def publish(self) -> None:
         """Make all changes visible at once and close. Raises DataError when a new index would have no documents."""
         with self._changing():

@@ -2,7 +2,7 @@
 
 import logging
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any
@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from aveyb_ir.data import Document, read_documents
-from aveyb_ir.encoding import Encoder
+from aveyb_ir.encoding import Encoder, EncoderStore, EncodingProgress, ProgressMeter
 from aveyb_ir.errors import DataError, IndexDirError, IndexMismatchError, ModelError
 from aveyb_ir.index import AutoSpec, EncoderIdentity, IndexDir, IndexSpec, IndexWriter, load_spec
 from aveyb_ir.retrieval.parts import Granularity, encode_parts
@@ -19,12 +19,12 @@ _log = logging.getLogger(__name__)
 
 # Documents read ahead so that texts of like length meet in a batch; memory holds one block.
 _BLOCK_DOCUMENTS = 4096
-_BLOCK_CHARACTERS = 16_000_000
+_BLOCK_CHARACTERS = 4_000_000
 
 # Least cosine between a vector and the same one made again, perhaps in another precision or on other hardware.
 _SAME = 0.99
 
-Progress = Callable[[int], None]
+Progress = Callable[[EncodingProgress], None]
 
 
 class Index:
@@ -48,9 +48,15 @@ class Index:
         spec: str | os.PathLike[str] | IndexSpec | AutoSpec = "flat",
         granularity: Granularity = "document",
         overwrite: bool = False,
+        devices: Sequence[str] | None = None,
         progress: Progress | None = None,
+        total_documents: int | None = None,
     ) -> "Index":
         """Encode documents and write them to a new index directory; nothing is there before all is.
+
+        A build that was killed leaves what it had encoded in `encoding.partial/` inside the directory, and the same
+        call goes on from there; with another encoder or corpus it is refused until that folder is removed. Publishing
+        the index removes it. Memory holds one block of documents, whatever the size of the corpus.
 
         Args:
             path: The directory to make.
@@ -60,10 +66,14 @@ class Index:
                 FAISS factory string; see `indexes/`.
             granularity: What has a vector: each "document", each "chunk" of it, or "both". Chunks take an Avey-B.
             overwrite: Replace an index that is there; it stays whole until the new one is complete.
-            progress: Called with the number of documents after each block.
+            devices: Encode in one process for each, such as ["cuda:0", "cuda:1"]; see `encode_to_store`.
+            progress: Called after each batch (with `devices` after each block).
+            total_documents: Size of the corpus, for the remaining time; that of a sized collection is known.
 
         Raises:
-            DataError: A broken document, a repeated id, or no documents at all.
+            AveybError: A text does not fit into memory even alone, or one of the processes died.
+            DataError: A broken document, a repeated id, no documents at all, or not the corpus or encoder that a killed
+                build was begun with.
             IndexDirError: The directory is taken or cannot be written.
             ModelError: The encoder cannot be loaded.
             RecipeError: A broken specification file.
@@ -71,6 +81,8 @@ class Index:
                 model that has none.
         """
         checked = load_spec(spec)
+        if total_documents is None and isinstance(documents, Collection) and not isinstance(documents, str):
+            total_documents = len(documents)
         stream = _documents(documents)
         first = next(stream, None)  # a missing or broken corpus is found before a model is loaded
         if first is None:
@@ -83,10 +95,16 @@ class Index:
         if isinstance(checked, IndexSpec) and granularity == "document":
             stream = _enough(first, stream, checked, identity.dimension, _shown(documents))
         with IndexWriter.create(path, identity, spec=checked, granularity=granularity, overwrite=overwrite) as writer:
-            for block in _blocks(first, stream):
-                writer.add(block, *encode_parts(encoder, block, granularity))
-                if progress is not None:
-                    progress(len(block))
+            store = EncoderStore(
+                writer.encoding_folder,
+                encoder,
+                granularity=granularity,
+                shard_documents=_BLOCK_DOCUMENTS,
+                shard_characters=_BLOCK_CHARACTERS,
+                devices=devices,
+            )
+            for block, shard in store.encode(chain([first], stream), ProgressMeter(progress, total_documents)):
+                writer.add(block, shard.vectors, shard.spans_by_document())
         return cls(IndexDir.open(path), encoder)
 
     @classmethod

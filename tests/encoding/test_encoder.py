@@ -53,7 +53,7 @@ def test_batches_and_order_change_nothing(model_dir, encoder, token_budget, back
 def test_bfloat16_is_close(avey_dir, encoder, monkeypatch):
     from aveyb_ir.encoding import devices
 
-    monkeypatch.setattr(devices, "_cpu_has_fast", lambda dtype: True)
+    monkeypatch.setattr(devices, "cpu_has_fast", lambda dtype: True)
     half = Encoder(avey_dir, dtype="bfloat16")
     whole = Encoder(avey_dir)
     cosine = (half.encode_documents(TEXTS) * whole.encode_documents(TEXTS)).sum(1)
