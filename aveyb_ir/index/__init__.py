@@ -1,9 +1,21 @@
 """Embeddings, ids and texts on disk, and the nearest documents to a query; knows nothing of text models."""
 
+from aveyb_ir.index.faiss_facts import FaissFacts, faiss_facts
 from aveyb_ir.index.identity import EncoderIdentity
 from aveyb_ir.index.named_specs import AutoSpec, load_spec
 from aveyb_ir.index.reader import Hit, IndexDir
 from aveyb_ir.index.spec import BUILT_IN, IndexSpec
 from aveyb_ir.index.writer import IndexWriter
 
-__all__ = ["BUILT_IN", "AutoSpec", "EncoderIdentity", "Hit", "IndexDir", "IndexSpec", "IndexWriter", "load_spec"]
+__all__ = [
+    "BUILT_IN",
+    "AutoSpec",
+    "EncoderIdentity",
+    "FaissFacts",
+    "Hit",
+    "IndexDir",
+    "IndexSpec",
+    "IndexWriter",
+    "faiss_facts",
+    "load_spec",
+]
