@@ -13,7 +13,7 @@ from aveyb_ir.index.spec import FLAT, IndexSpec, min_vectors
 _logger = logging.getLogger(__name__)
 
 _BLOCK_ROWS = 65_536
-_TRAINING_VECTORS = 256  # for each list or code that is learnt; FAISS uses no more
+_TRAINING_VECTORS = 64  # for each list or code that is learnt; more change little but the time it takes
 _SEED = 0
 
 
@@ -60,6 +60,8 @@ def _build(vectors: NDArray[np.float32], factory: str, spec: IndexSpec) -> Any:
         core.do_polysemous_training = False  # slow, and for a way of searching that is not used here
     if not spec.is_binary:
         index = _on_gpus(index, factory)
+    if hasattr(core, "pq"):
+        core.pq.cp.max_points_per_centroid = _TRAINING_VECTORS
     convert = signs if spec.is_binary else np.ascontiguousarray
     if not index.is_trained:
         index.train(convert(_sample(vectors, _TRAINING_VECTORS * min_vectors(factory))))

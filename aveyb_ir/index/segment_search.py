@@ -51,7 +51,7 @@ class SegmentSearch:
     ) -> list[Nearest]:
         """The `num` best documents for each query; queries of shape (n, dimension), unit length."""
         count = allowed.num if allowed else len(self._vectors)
-        if not count:
+        if not count or not len(queries):
             return [Nearest.none() for _ in queries]
         few = allowed is not None and count <= _FEW
         finder = self._exact if few else self._finder

@@ -75,8 +75,8 @@ BUILT_IN = {
     for spec in (
         IndexSpec(name="flat", factory=FLAT),
         IndexSpec(name="int8", factory="SQ8"),
-        IndexSpec(name="ivf", factory="IVF{lists},Flat", nprobe=64),
-        IndexSpec(name="ivf_pq", factory="IVF{lists},PQ{codes}", nprobe=64, candidates=10),
+        IndexSpec(name="ivf", factory="IVF{lists},Flat", nprobe=128),
+        IndexSpec(name="ivf_pq", factory="IVF{lists},PQ{codes}", nprobe=128, candidates=10),
         IndexSpec(name="hnsw", factory="HNSW32"),
         IndexSpec(name="binary", factory="BFlat", candidates=32),
     )

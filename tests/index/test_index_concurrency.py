@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from threading import Event
@@ -15,6 +16,7 @@ from aveyb_ir.errors import IndexDirError, IndexLockedError
 from aveyb_ir.index import EncoderIdentity, IndexDir, IndexWriter, reader, segment
 
 KILL_WRITER = Path(__file__).parent / "cases" / "kill_writer.py"
+ADDING_WRITER = Path(__file__).parent / "cases" / "adding_writer.py"
 OLD = {"d1": "apple", "d2": "pear", "d3": "plum"}
 PEACHES = {f"d{i}": "peach" for i in range(1, 6)}
 
@@ -151,3 +153,31 @@ def test_searches_beside_a_writer_always_find_the_text_of_their_own_id(fruit: Pa
             done.set()
         assert all(search.result() > 0 for search in searches)
     assert len(IndexDir.open(fruit)) == 3 + 40 + 20
+
+
+def test_eight_threads_search_while_another_process_adds(fruit: Path) -> None:
+    done = Event()
+    adding = subprocess.Popen([sys.executable, ADDING_WRITER, fruit, "30"])
+
+    def search() -> int:
+        index, count = IndexDir.open(fruit), 0
+        while not done.is_set():
+            index = index.latest()
+            (hits,) = index.search(np.ones((1, 4)), 5)
+            documents = index.documents([hit.row for hit in hits])
+            assert [document.id for document in documents] == [hit.id for hit in hits]
+            assert all(document.text == f"text of {document.id}" for document in documents if document.id not in OLD)
+            count += 1
+        return count
+
+    start = time.perf_counter()
+    with ThreadPoolExecutor(8) as threads:
+        searches = [threads.submit(search) for _ in range(8)]
+        try:
+            assert adding.wait(timeout=120) == 0
+        finally:
+            done.set()
+        counts = [search.result() for search in searches]
+    assert min(counts) > 0
+    assert sum(counts) / (time.perf_counter() - start) > 20  # ten times as many where nothing else runs
+    assert len(IndexDir.open(fruit)) == 3 + 30

@@ -79,6 +79,10 @@ def test_a_query_finds_the_same_in_any_company(index: IndexDir) -> None:
     assert together[5:30] == index.search(queries[5:30], 10)
 
 
+def test_no_queries_find_nothing(index: IndexDir) -> None:
+    assert index.search(np.empty((0, DIMENSION)), 10) == []
+
+
 def test_equal_documents_come_by_row(index: IndexDir) -> None:
     for row, hits in enumerate(index.search(clustered()[0][:20], 2)):
         assert [hit.row for hit in hits] == [row, row + 500]
