@@ -19,6 +19,8 @@ from torch import Tensor
 _BLOCK_TOKENS = 1024
 # Similarities held at a time by `maxsim`, in elements.
 _BLOCK_SIMILARITIES = 1 << 24
+# Scores held at a time beside the whole table of them, in elements: a million tokens make 15,625 chunks of 64.
+_BLOCK_SCORES = 1 << 24
 
 
 def unit_rows(x: Tensor, eps: float) -> Tensor:
@@ -101,16 +103,28 @@ def distinct_token_scores(unit_UD: Tensor, token_N: Tensor, chunk_size: int) -> 
         slot_U[row_A] = torch.arange(row_A.numel(), device=device)
         slot_M = slot_U[pair_token_M]
         here_M = slot_M >= 0
-        offset_C = torch.bincount(pair_chunk_M[here_M], minlength=num_chunks).cumsum(0)
-        scores_CC[:, :last] += F.embedding_bag(  # the sparse product C·Mᵀ restricted to this block's tokens
-            slot_M[here_M],
-            best_JA.T.contiguous(),
-            F.pad(offset_C[:-1], (1, 0)),
-            mode="sum",
-            per_sample_weights=count_M[here_M].to(best_JA.dtype),
-        )
+        counts = (slot_M[here_M], count_M[here_M].to(best_JA.dtype), pair_chunk_M[here_M])
+        _add_product(scores_CC[:, :last], *counts, best_JA.T.contiguous())
         slot_U[row_A] = -1
     return scores_CC
+
+
+def _add_product(scores_CJ: Tensor, slot_M: Tensor, count_M: Tensor, chunk_M: Tensor, best_AJ: Tensor) -> None:
+    """Add the sparse product C·Mᵀ, restricted to one block of tokens, to the scores; some rows at a time."""
+    num_rows, num_columns = scores_CJ.shape
+    size_C = torch.bincount(chunk_M, minlength=num_rows)
+    end_C = size_C.cumsum(0)
+    step = max(1, _BLOCK_SCORES // num_columns)
+    for first in range(0, num_rows, step):
+        last = min(first + step, num_rows)
+        start, end = int(end_C[first] - size_C[first]), int(end_C[last - 1])
+        scores_CJ[first:last] += F.embedding_bag(
+            slot_M[start:end],
+            best_AJ,
+            end_C[first:last] - size_C[first:last] - start,
+            mode="sum",
+            per_sample_weights=count_M[start:end],
+        )
 
 
 def select(scores_CC: Tensor, k: int) -> tuple[Tensor, Tensor]:
@@ -120,15 +134,22 @@ def select(scores_CC: Tensor, k: int) -> tuple[Tensor, Tensor]:
         (C, k) int64 chunk numbers and (C, k) scores. Where there are fewer than k, the row begins with chunk -1 and
         score 0, which is where the compressor expects its zeros.
     """
-    num_chunks, device = scores_CC.shape[0], scores_CC.device
-    earlier_CC = torch.ones_like(scores_CC, dtype=torch.bool).tril(-1)
-    ranked = scores_CC.masked_fill(~earlier_CC, -torch.inf).sort(dim=-1, descending=True, stable=True)
-    num_retrieved_C1 = torch.arange(num_chunks, device=device).clamp(max=k).unsqueeze(-1)
-    rank_CK = torch.arange(k, device=device) - (k - num_retrieved_C1)
-    empty_CK = rank_CK < 0
-    rank_CK = rank_CK.clamp(min=0)
-    chunk_CK = ranked.indices.gather(1, rank_CK).masked_fill(empty_CK, -1)
-    return chunk_CK, ranked.values.gather(1, rank_CK).masked_fill(empty_CK, 0.0)
+    num_chunks = scores_CC.shape[0]
+    step = max(1, _BLOCK_SCORES // num_chunks)
+    blocks = [_select_rows(scores_CC, first, min(first + step, num_chunks), k) for first in range(0, num_chunks, step)]
+    return torch.cat([chunk for chunk, _ in blocks]), torch.cat([score for _, score in blocks])
+
+
+def _select_rows(scores_CC: Tensor, first: int, last: int, k: int) -> tuple[Tensor, Tensor]:
+    device = scores_CC.device
+    number_R1 = torch.arange(first, last, device=device).unsqueeze(-1)
+    later_RC = torch.arange(last, device=device) >= number_R1
+    ranked = scores_CC[first:last, :last].masked_fill(later_RC, -torch.inf).sort(dim=-1, descending=True, stable=True)
+    rank_RK = torch.arange(k, device=device) - (k - number_R1.clamp(max=k))
+    empty_RK = rank_RK < 0
+    rank_RK = rank_RK.clamp(min=0)
+    chunk_RK = ranked.indices.gather(1, rank_RK).masked_fill(empty_RK, -1)
+    return chunk_RK, ranked.values.gather(1, rank_RK).masked_fill(empty_RK, 0.0)
 
 
 def weights(score_CK: Tensor, retrieved_CK: Tensor) -> Tensor:

@@ -20,6 +20,7 @@ def scores_by_definition(unit_UD, token_N, size):
 @pytest.mark.parametrize(("length", "distinct"), [(17, 9), (160, 1), (161, 40), (400, 400), (555, 120)])
 def test_distinct_tokens_give_maxsim(monkeypatch, block, length, distinct):
     monkeypatch.setattr(ranker_aveyb, "_BLOCK_TOKENS", block)
+    monkeypatch.setattr(ranker_aveyb, "_BLOCK_SCORES", 10 * block)
     token = torch.cat([torch.arange(distinct), torch.randint(0, distinct, (length,))])[
         torch.randperm(length + distinct)
     ]
@@ -43,6 +44,13 @@ def test_of_equal_scores_the_earlier_chunk_comes_first():
     chunk, score = select(scores, 3)
     assert chunk[4].tolist() == [1, 3, 0]
     assert score[4].tolist() == [3, 3, 2]
+
+
+def test_selection_in_blocks_is_selection(monkeypatch):
+    scores = torch.randint(0, 5, (40, 40)).float()
+    whole = select(scores, 3)
+    monkeypatch.setattr(ranker_aveyb, "_BLOCK_SCORES", 100)
+    assert all(torch.equal(a, b) for a, b in zip(select(scores, 3), whole, strict=True))
 
 
 def test_missing_chunks_come_first_and_the_future_never():
