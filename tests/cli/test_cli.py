@@ -142,7 +142,10 @@ def failures(beir, recipe, avey_dir, bert_dir, tmp_path):
         (("search", tmp_path / "nowhere", "x"), "does not exist"),
         (("search", index, "x", "--encoder", bert_dir), "dimension 48 against 32"),
         (("index", "info", beir), "manifest.json"),
-        (("train", recipe, "--set", "train.lerning_rate=1", "--output", tmp_path / "model"), "did you mean train.learning_rate?"),
+        (
+            ("train", recipe, "--set", "train.lerning_rate=1", "--output", tmp_path / "model"),
+            "did you mean train.learning_rate?",
+        ),
         (("train", recipe, "--set", "data.beir=./nowhere", "--output", tmp_path / "model"), "nowhere"),
         (("train", recipe, "--set", "data.split=dev", "--output", tmp_path / "model"), "dev"),
         (("train", tmp_path / "nowhere.yaml"), "nowhere.yaml"),
