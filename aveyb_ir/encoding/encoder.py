@@ -3,7 +3,6 @@
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 
@@ -127,12 +126,17 @@ class Encoder:
         limit = self.model.max_seq_length
         return None if limit is None or limit >= 2**31 else int(limit)
 
-    @cached_property
+    @property
     def details(self) -> dict[str, Any]:
-        """What decides the vectors of this encoder: weights hash, pooling, prompts, length limit, …"""
-        return {"weights": self._weights_hash or hash_weights(self.model), **describe(self.model)}
+        """What decides the vectors of this encoder: weights hash, pooling, prompts, length limit, …
 
-    @cached_property
+        Only the weights are hashed once; a prompt or limit that is changed later shows.
+        """
+        if self._weights_hash is None:
+            self._weights_hash = hash_weights(self.model)
+        return {"weights": self._weights_hash, **describe(self.model)}
+
+    @property
     def fingerprint(self) -> str:
         """Hash of `details`; vectors of encoders with equal fingerprints may be compared."""
         return fingerprint_of(self.details)

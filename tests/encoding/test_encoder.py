@@ -154,6 +154,15 @@ def test_fingerprint_follows_what_decides_vectors(avey_dir, bert_dir):
     assert len({original, *(encoder.fingerprint for encoder in changed.values())}) == len(changed) + 1
 
 
+def test_a_setting_that_is_changed_after_loading_shows(avey_dir):
+    encoder = Encoder(avey_dir)
+    before = encoder.fingerprint
+    encoder.model.max_seq_length = 30
+    limited = encoder.fingerprint
+    encoder.model.prompts = {"query": "X "}
+    assert len({before, limited, encoder.fingerprint}) == 3
+
+
 def test_padding_side_changes_nothing(avey_dir):
     right, left = Encoder(avey_dir), Encoder(avey_dir)
     left.model.tokenizer.padding_side = "left"
