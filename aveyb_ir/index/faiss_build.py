@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from aveyb_ir.index.faiss_import import faiss_module, innermost
-from aveyb_ir.index.spec import FLAT, IndexSpec, min_vectors
+from aveyb_ir.index.spec import FLAT, LIST_VECTORS, IndexSpec, min_vectors
 
 _logger = logging.getLogger(__name__)
 
@@ -20,7 +20,8 @@ _SEED = 0
 def fitting_factory(spec: IndexSpec, num_vectors: int, dimension: int) -> str:
     """The factory string for so many vectors: the specified one, or flat where these are too few to train it."""
     factory = spec.resolved(num_vectors, dimension)
-    if num_vectors >= (needed := min_vectors(factory)):
+    needed = max(min_vectors(factory), LIST_VECTORS if spec.fits_lists else 1)
+    if num_vectors >= needed:
         return factory
     _logger.info(
         "%d vectors are too few to train %s, which takes %d; they are compared exactly", num_vectors, factory, needed

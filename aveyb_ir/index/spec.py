@@ -9,6 +9,9 @@ from aveyb_ir.checked_yaml import Section
 from aveyb_ir.index.faiss_import import faiss_module
 
 FLAT = "Flat"
+LIST_VECTORS = 39
+"""Vectors for each list that FAISS wants at least."""
+
 _LISTS, _CODES = "{lists}", "{codes}"
 _UNUSABLE = {
     "IDMap": "ids are kept beside the vectors anyway",
@@ -47,9 +50,14 @@ class IndexSpec(Section):
 
     def resolved(self, num_vectors: int, dimension: int) -> str:
         """The factory string for so many vectors, its placeholders filled in."""
-        lists = max(1, min(int(4 * math.sqrt(num_vectors)), num_vectors // 39))  # FAISS wants 39 vectors in a list
+        lists = max(1, min(int(4 * math.sqrt(num_vectors)), num_vectors // LIST_VECTORS))
         codes = max(size for size in range(1, max(1, dimension // 4) + 1) if dimension % size == 0)
         return self.factory.replace(_LISTS, str(lists)).replace(_CODES, str(codes))
+
+    @property
+    def fits_lists(self) -> bool:
+        """Whether the number of its lists follows that of the vectors."""
+        return _LISTS in self.factory
 
     def min_vectors(self, dimension: int) -> int:
         """How many vectors it takes to train this."""

@@ -193,6 +193,19 @@ def test_a_few_vectors_added_to_a_trained_index_are_compared_exactly(tmp_path: P
     assert index.search(clustered()[1][:1], 1)[0][0].id == "new"
 
 
+def test_additions_to_an_index_of_lists_are_silent(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    for number in range(3):
+        with (
+            IndexWriter.open(tmp_path / "index")
+            if number
+            else IndexWriter.create(tmp_path / "index", EncoderIdentity("any", "f", DIMENSION), spec="ivf")
+        ) as writer:
+            rows = slice(0, 400) if not number else slice(400 + 10 * number, 410 + 10 * number)
+            writer.add([Document(f"{number}-{i}", "") for i in range(*rows.indices(600))], clustered()[0][rows])
+    assert IndexDir.open(tmp_path / "index").info()["factories"] == ["Flat", "IVF10,Flat"]
+    assert capfd.readouterr() == ("", "")
+
+
 @pytest.mark.parametrize(
     ("count", "dimension", "auto", "chosen"),
     [
