@@ -57,10 +57,13 @@ def run_demo(output: str | Path, *, say: Callable[[str], object] = lambda line: 
     counts = {split: f"{len(folder.qrels(split)):,}" for split in ("train", "test")}
     num_passages = f"{sum(1 for _ in folder.documents()):,}"
     say(f"{num_passages} passages of Natural Questions, {counts['train']} training and {counts['test']} test questions")
+    say("Evaluating the starting model ...")
     before = evaluate(Encoder(build_start(recipe)), folder).metrics["ndcg@10"]
     say(f"NDCG@10 of the starting model on the test questions: {before:.4f}")
+    say("Training, about a minute and a half on two free cores ...")
     result = train(recipe, output=model, overwrite=True)
     say(f"Trained {result.num_steps} steps in {result.seconds:.0f} s; the model is in {model}")
+    say("Encoding the passages ...")
     encoder = Encoder(model)
     Index.build(index, folder.path, encoder=encoder, overwrite=True)
     say(f"Encoded and indexed the passages in {index}")

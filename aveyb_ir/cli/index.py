@@ -45,6 +45,9 @@ def build(
     """
     if (memory is not None or recall is not None) and spec != "auto":
         raise typer.BadParameter("--memory and --recall need --spec auto")
+    from aveyb_ir.data import read_documents
+
+    next(read_documents(corpus), None)  # a mistyped corpus shows before anything heavy is imported
     from aveyb_ir.encoding import Encoder
     from aveyb_ir.index import AutoSpec
     from aveyb_ir.retrieval import Index

@@ -31,9 +31,12 @@ def search(
     if queries is not None and run is None and not json:
         raise typer.BadParameter("--queries needs --run OUT.trec or --json")
     from aveyb_ir.data import read_queries, write_run
+    from aveyb_ir.index import IndexDir
+
+    IndexDir.open(directory)  # a mistyped path shows before anything heavy is imported
+    texts = {item.id: item.text for item in read_queries(queries)} if queries is not None else {}
     from aveyb_ir.retrieval import Retriever
 
-    texts = {item.id: item.text for item in read_queries(queries)} if queries is not None else {}
     retriever = Retriever(directory, encoder=encoder)
     if run is not None:
         write_run(run, retriever.run(texts, top_k=top_k or 100, where=where, document_weight=document_weight))

@@ -25,6 +25,8 @@ def train(
     from aveyb_ir.config import load_recipe
 
     checked = load_recipe(recipe, set_ or [])
+    if output is None and checked.train.output is None:
+        raise typer.BadParameter(f"{recipe} sets no train.output; give --output FOLDER")
     from aveyb_ir.training import train as run
 
     result = asdict(run(checked, output=output, overwrite=overwrite, resume=resume))

@@ -24,7 +24,11 @@ def load_sentence_transformer(
         return SentenceTransformer(str(name), device=place, model_kwargs={"dtype": dtype})
     except Exception as error:  # the library raises a dozen kinds of these; all mean that this model cannot be loaded
         reason = " ".join(str(error).split())
-        raise ModelError(f"Cannot load the model {str(name)!r}: {type(error).__name__}: {reason}") from error
+        where = "" if Path(name).is_dir() else "There is no such folder here, and the Hub did not give it. "
+        raise ModelError(
+            f"Cannot load the model {str(name)!r}; expected a model folder or a Hub name. "
+            f"{where}{type(error).__name__}: {reason}"
+        ) from error
 
 
 def _check_folder(name: str | Path) -> None:
