@@ -47,13 +47,16 @@ def _prepare_messages() -> None:
     """Send what the package logs and warns of to stderr, a line each; keep other libraries' chatter out."""
     os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
     os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
-    handler = logging.StreamHandler()
-    handler.setFormatter(logging.Formatter("%(message)s"))
     logger = logging.getLogger("aveyb_ir")
-    logger.addHandler(handler)
+    logger.handlers = [_ToStderr()]
     logger.setLevel(logging.INFO)
     logger.propagate = False
     warnings.showwarning = _show_warning
+
+
+class _ToStderr(logging.Handler):
+    def emit(self, record: logging.LogRecord) -> None:
+        typer.echo(self.format(record), err=True)
 
 
 def _show_warning(message: Warning | str, category: type[Warning], *_: Any, **__: Any) -> None:

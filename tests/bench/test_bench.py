@@ -27,7 +27,7 @@ def test_every_model_is_on_every_length(report):
 def test_files_are_written(report, tmp_path):
     paths = save(report, tmp_path / "out")
     assert json.loads(paths[0].read_text(encoding="utf-8"))["setting"]["size"] == "small"
-    assert len(list(csv.DictReader(paths[1].open(encoding="utf-8")))) == 8
+    assert len(list(csv.DictReader(paths[1].read_text(encoding="utf-8").splitlines()))) == 8
     assert paths[3].read_bytes().startswith(b"\x89PNG")
     assert all(name in table(report) for name in NAMES)
 

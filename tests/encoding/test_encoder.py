@@ -114,7 +114,6 @@ def test_long_texts_are_read_to_their_end(avey_dir):
 
 def test_a_limit_cuts_and_says_so(avey_dir, caplog):
     encoder = Encoder(avey_dir, max_length=512)
-    logging.getLogger("aveyb_ir").propagate = True
     with caplog.at_level(logging.WARNING, logger="aveyb_ir"):
         vectors = dict(zip(LONG, encoder.encode_documents(list(LONG.values())), strict=True))
     np.testing.assert_array_equal(vectors["same"], vectors["diff"])

@@ -60,7 +60,7 @@ def test_mini_batches_change_neither_loss_nor_gradients(model: SentenceTransform
     whole = InBatchNegativesLoss(model, scale=20.0, mini_batch_size=7)(features(model), labels())
     parts = InBatchNegativesLoss(model, scale=20.0, mini_batch_size=mini_batch_size)(features(model), labels())
     torch.testing.assert_close(parts, whole)
-    torch.testing.assert_close(gradients(model, parts), gradients(model, whole), rtol=1e-4, atol=1e-6)
+    torch.testing.assert_close(gradients(model, parts), gradients(model, whole), rtol=1e-4, atol=1e-5)
 
 
 def test_gradients_tell_a_missing_mask_from_a_set_one(model: SentenceTransformer) -> None:
