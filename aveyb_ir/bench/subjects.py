@@ -5,11 +5,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from aveyb_ir.encoding import Encoder
+from aveyb_ir.encoding.batching import token_budget_batches
 from aveyb_ir.encoding.forward import choose_forward
 from aveyb_ir.models import AveyBConfig, AveyBModel, NeoBERTConfig, NeoBERTModel
 from aveyb_ir.models.reference_aveyb import reference_states
@@ -33,6 +35,7 @@ _SIZES: dict[str, dict[str, dict[str, Any]]] = {
 }
 NAMES = ("avey-b", "avey-b-reference", "modernbert", "neobert")
 SIZES = ("base", "small")
+_TOKEN_BUDGET = 16_384
 
 
 @dataclass(frozen=True)
@@ -116,8 +119,16 @@ def _by_equations(model: AveyBModel, texts: Sequence[Tensor]) -> Tensor:
     return torch.stack([reference_states(model, text).mean(0) for text in texts])
 
 
-@torch.inference_mode()
 def _padded(model: nn.Module, texts: Sequence[Tensor]) -> Tensor:
+    """Batch texts of like length by the encoder's own rule, so that padding is what it is in use."""
+    lengths = np.array([len(text) for text in texts], dtype=np.int64)
+    batches = list(token_budget_batches(lengths, _TOKEN_BUDGET, padded=True))
+    vectors = torch.cat([_padded_batch(model, [texts[i] for i in batch]) for batch in batches])
+    return vectors[torch.from_numpy(np.argsort(np.concatenate(batches)))]
+
+
+@torch.inference_mode()
+def _padded_batch(model: nn.Module, texts: Sequence[Tensor]) -> Tensor:
     width = max(len(text) for text in texts)
     input_ids = torch.stack([F.pad(text, (0, width - len(text))) for text in texts])
     mask = torch.stack([torch.arange(width, device=text.device) < len(text) for text in texts]).long()
