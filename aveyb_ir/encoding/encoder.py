@@ -43,6 +43,13 @@ class EncodingCounts:
         self.tokens_used += other.tokens_used
         self.texts_cut += other.texts_cut
 
+    def cuts(self, max_length: int | None) -> str:
+        """Say how many texts were cut at a limit, and how much of all was read."""
+        return (
+            f"{self.texts_cut} of {self.texts} texts cut at {max_length} tokens "
+            f"({self.tokens_used} of {self.tokens} tokens used)."
+        )
+
 
 @dataclass(frozen=True)
 class ChunkedText:
@@ -149,7 +156,14 @@ class Encoder:
         """Encode documents with the document prompt: (n, d) float32, or (d,) for a single string."""
         return self.encode(texts, "document")
 
-    def encode(self, texts: str | Sequence[str], kind: Kind, *, on_batch: OnBatch | None = None) -> NDArray[np.float32]:
+    def encode(
+        self,
+        texts: str | Sequence[str],
+        kind: Kind,
+        *,
+        on_batch: OnBatch | None = None,
+        log_cuts: bool = True,
+    ) -> NDArray[np.float32]:
         """Encode texts whole, each independent of the others.
 
         Args:
@@ -157,6 +171,7 @@ class Encoder:
             kind: "query" or "document": which prompt goes before each text.
             on_batch: Called after each batch with the positions of its texts and the tokens used of each. When memory
                 runs out, all is computed anew and texts are told again.
+            log_cuts: Log how many texts were cut; else they are only counted.
 
         Returns:
             Unit vectors in the order of the texts, (n, d) float32. A text without any token (possible only with a
@@ -166,7 +181,7 @@ class Encoder:
             AveybError: A text does not fit into memory even alone.
         """
         if isinstance(texts, str):
-            vector: NDArray[np.float32] = self.encode([texts], kind, on_batch=on_batch)[0]
+            vector: NDArray[np.float32] = self.encode([texts], kind, on_batch=on_batch, log_cuts=log_cuts)[0]
             return vector
         prompt = self._prompt(kind)
         if not takes_token_ids(self.model):
@@ -176,7 +191,7 @@ class Encoder:
                 on_batch(np.arange(len(texts)), np.zeros(len(texts), dtype=np.int64))
             return _unit(np.asarray(vectors, dtype=np.float32).reshape(len(texts), self.dimension))
         tokenized = tokenize(self.model.tokenizer, [prompt + text for text in texts], self.max_length)
-        self._count(tokenized)
+        self._count(tokenized, log_cuts)
         forward = choose_forward(self.model)
         vectors = np.zeros((len(texts), self.dimension), dtype=np.float32)
 
@@ -187,11 +202,17 @@ class Encoder:
         return _unit(vectors)
 
     def encode_chunks(
-        self, texts: Sequence[str], kind: Kind = "document", *, on_batch: OnBatch | None = None
+        self,
+        texts: Sequence[str],
+        kind: Kind = "document",
+        *,
+        on_batch: OnBatch | None = None,
+        log_cuts: bool = True,
     ) -> list[ChunkedText]:
         """Encode texts whole and keep a vector of each chunk, aware of the chunks before it, from the same pass.
 
-        Only for Avey-B with mean or cls pooling, whose forward pass has these vectors.
+        Only for Avey-B with mean or cls pooling, whose forward pass has these vectors. `on_batch` and `log_cuts` are as
+        in `encode`.
 
         Raises:
             AveybError: A text does not fit into memory even alone.
@@ -204,7 +225,7 @@ class Encoder:
         tokenized = tokenize(
             self.model.tokenizer, [prompt + text for text in texts], self.max_length, with_offsets=True
         )
-        self._count(tokenized)
+        self._count(tokenized, log_cuts)
         size = self.model.config.chunk_size
         found = [
             ChunkedText(np.zeros(self.dimension, np.float32), np.zeros((0, self.dimension), np.float32), [])
@@ -257,21 +278,12 @@ class Encoder:
             )
         self.model.max_seq_length = max_length
 
-    def _count(self, tokenized: TokenizedTexts) -> None:
-        counts = self.counts
-        counts.texts += len(tokenized.token_ids)
-        counts.tokens += int(tokenized.full_lengths.sum())
-        counts.tokens_used += int(tokenized.lengths.sum())
-        counts.texts_cut += tokenized.num_cut
-        if tokenized.num_cut:
-            _log.warning(
-                "%d of %d texts cut at %d tokens (%d of %d tokens used).",
-                tokenized.num_cut,
-                len(tokenized.token_ids),
-                self.max_length,
-                tokenized.lengths.sum(),
-                tokenized.full_lengths.sum(),
-            )
+    def _count(self, tokenized: TokenizedTexts, log_cuts: bool) -> None:
+        full_lengths, lengths = tokenized.full_lengths, tokenized.lengths
+        seen = EncodingCounts(len(lengths), int(full_lengths.sum()), int(lengths.sum()), tokenized.num_cut)
+        self.counts.add(seen)
+        if seen.texts_cut and log_cuts:
+            _log.warning(seen.cuts(self.max_length))
 
 
 def _unit(vectors: NDArray[np.float32]) -> NDArray[np.float32]:

@@ -43,7 +43,7 @@ def check_granularity(granularity: str) -> None:
 def encode_texts(
     encoder: Encoder, texts: Sequence[str], granularity: Granularity, on_batch: OnBatch | None = None
 ) -> EncodedTexts:
-    """Encode documents; with chunks, a text that has none is encoded whole.
+    """Encode documents; with chunks, a text that has none is encoded whole. Texts that are cut are counted only.
 
     Raises:
         AveybError: A text does not fit into memory even alone.
@@ -51,7 +51,7 @@ def encode_texts(
     """
     counted, encoder.counts = encoder.counts, EncodingCounts()
     if granularity == "document":
-        vectors = encoder.encode(texts, "document", on_batch=on_batch)
+        vectors = encoder.encode(texts, "document", on_batch=on_batch, log_cuts=False)
         counts, spans = whole_texts(len(texts))
     else:
         vectors, counts, spans = _chunks(encoder, texts, granularity, on_batch)
@@ -69,7 +69,7 @@ def _chunks(
 ) -> tuple[NDArray[np.float32], NDArray[np.int64], NDArray[np.int64]]:
     vectors: list[NDArray[np.float32]] = []
     spans: list[list[Span]] = []
-    for found in encoder.encode_chunks(texts, on_batch=on_batch):
+    for found in encoder.encode_chunks(texts, on_batch=on_batch, log_cuts=False):
         whole = granularity == "both" or not found.spans
         vectors += [found.vector[None]] * whole + [found.chunk_vectors]
         spans.append([_WHOLE] * whole + found.spans)

@@ -134,6 +134,7 @@ class EncoderStore:
                     self._count(block, encoded.seen, meter, new=True)
             self._manifest = replace(self._manifest, complete=True)
             self._manifest.write(self._layout)
+            self._log_cuts()
 
     @contextmanager
     def _opened(self) -> Iterator[None]:
@@ -203,6 +204,13 @@ class EncoderStore:
                 write_array(layout.spans(block.number), np.column_stack([owners, encoded.spans]))
             self._manifest.write(layout)
         return EncodedShard(ids, encoded.vectors, encoded.counts, encoded.spans)
+
+    def _log_cuts(self) -> None:
+        total = EncodingCounts()
+        for shard in self._manifest.shards:
+            total.add(shard.seen)
+        if total.texts_cut:
+            _log.warning(total.cuts(self._encoder.max_length))
 
     def _count(self, block: Block, seen: EncodingCounts, meter: ProgressMeter, *, new: bool) -> None:
         self._encoder.counts.add(seen)

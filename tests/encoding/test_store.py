@@ -1,6 +1,7 @@
 """A store holds the encoder's vectors, goes on where a run stopped, and refuses to mix two runs."""
 
 import json
+import logging
 import subprocess
 import sys
 from dataclasses import replace
@@ -69,7 +70,8 @@ def test_empty_texts(model_dir, tmp_path):
     assert encode_to_store(tmp_path / "none", [], Encoder(model_dir)).num_documents == 0
 
 
-def test_long_texts_are_whole_unless_limited_and_cuts_are_counted(avey_dir, tmp_path):
+def test_long_texts_are_whole_unless_limited_and_cuts_are_counted(avey_dir, tmp_path, caplog):
+    logging.getLogger("aveyb_ir").propagate = True
     documents = [Document(record["_id"], record["text"]) for record in LONG]
     rows = {document.id: row for row, document in enumerate(documents)}
     whole, limited = Encoder(avey_dir), Encoder(avey_dir, max_length=512)
@@ -81,6 +83,8 @@ def test_long_texts_are_whole_unless_limited_and_cuts_are_counted(avey_dir, tmp_
     vectors = vectors_of(corpus)
     np.testing.assert_array_equal(vectors[rows["same"]], vectors[rows["diff"]])
     assert corpus.counts.texts_cut == limited.counts.texts_cut == 2
+    (said,) = [record.message for record in caplog.records if "cut" in record.message]  # once, not for each shard
+    assert said.startswith("2 of 3 texts cut at 512 tokens")
     assert corpus.counts.tokens > 10_000 > corpus.counts.tokens_used
     again = Encoder(avey_dir, max_length=512)
     encode_to_store(tmp_path / "limited", documents, again, shard_documents=1)
@@ -128,7 +132,7 @@ def test_a_run_killed_at_any_step_goes_on_to_the_same_bytes(avey_dir, tmp_path):
     write_jsonl(tmp_path / "corpus.jsonl", [{"_id": str(i), "text": text} for i, text in enumerate(TEXTS + EMPTY[:2])])
     stores = tmp_path / "stores"
     command = [sys.executable, CASES / "kill_encoding.py", avey_dir, tmp_path / "corpus.jsonl", stores]
-    subprocess.run(command, check=True, timeout=120)
+    subprocess.run(command, check=True, timeout=300)
     whole = contents(stores / "whole")
     killed = sorted((path for path in stores.iterdir() if path.name.isdigit()), key=lambda path: int(path.name))
     assert contents(killed.pop()) == whole != contents(killed[-4])
