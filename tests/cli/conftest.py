@@ -1,8 +1,11 @@
 import logging
 import signal
+import sys
 import warnings
 
 import pytest
+
+from aveyb_ir.cli import main
 
 
 @pytest.fixture(autouse=True)
@@ -13,3 +16,17 @@ def _process_as_before():
     yield
     logger.handlers, logger.level, logger.propagate, warnings.showwarning, interrupt = before
     signal.signal(signal.SIGINT, interrupt)
+
+
+@pytest.fixture
+def run(monkeypatch, capsys):
+    """Run a command in this process: exit code, stdout, stderr."""
+
+    def command(*arguments):
+        monkeypatch.setattr(sys, "argv", ["aveyb-ir", *map(str, arguments)])
+        with pytest.raises(SystemExit) as exit:
+            main()
+        out, err = capsys.readouterr()
+        return exit.value.code or 0, out, err
+
+    return command

@@ -8,24 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from aveyb_ir.cli import main
 from aveyb_ir.data import Document, Query, write_beir_folder
 
 TOPICS = ["whales", "rivers", "bridges", "clocks", "bread", "snow", "ships", "violins"]
-
-
-@pytest.fixture
-def run(monkeypatch, capsys):
-    """Run a command in this process: exit code, stdout, stderr."""
-
-    def command(*arguments):
-        monkeypatch.setattr(sys, "argv", ["aveyb-ir", *map(str, arguments)])
-        with pytest.raises(SystemExit) as exit:
-            main()
-        out, err = capsys.readouterr()
-        return exit.value.code or 0, out, err
-
-    return command
 
 
 @pytest.fixture(scope="module")

@@ -1,26 +1,10 @@
 """Specifications, conditions and comparisons from the command line."""
 
 import json
-import sys
 
 import pytest
 
-from aveyb_ir.cli import main
 from aveyb_ir.data import Document, Query, write_beir_folder
-
-
-@pytest.fixture
-def run(monkeypatch, capsys):
-    """Run a command in this process: exit code, stdout, stderr."""
-
-    def command(*arguments):
-        monkeypatch.setattr(sys, "argv", ["aveyb-ir", *map(str, arguments)])
-        with pytest.raises(SystemExit) as exit:
-            main()
-        out, err = capsys.readouterr()
-        return exit.value.code or 0, out, err
-
-    return command
 
 
 @pytest.fixture(scope="module")
