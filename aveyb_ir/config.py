@@ -64,6 +64,9 @@ class ModelSection(Section):
 
     start: str | None = Field(None, description="model folder or Hub name to start from")
     fresh: FreshModel | None = Field(None, description="an Avey-B with random weights, instead of `start`")
+    fresh_transformer: dict[str, str | int | float | bool] | None = Field(
+        None, description="another architecture with random weights: its model_type and fields of its config"
+    )
     tokenizer: str | None = Field(None, description="tokenizer folder or Hub name; `start` has its own")
     train_tokenizer: TokenizerTraining | None = Field(None, description="learn a tokenizer, instead of `tokenizer`")
     prompts: Prompts | None = Field(None, description="absent: those of `start`, or none")
@@ -72,11 +75,13 @@ class ModelSection(Section):
 
     @model_validator(mode="after")
     def _check(self) -> "ModelSection":
-        _exactly_one(self, "start", "fresh")
-        if self.fresh is not None:
+        _exactly_one(self, "start", "fresh", "fresh_transformer")
+        if self.start is None:
             _exactly_one(self, "tokenizer", "train_tokenizer")
         elif self.tokenizer is not None or self.train_tokenizer is not None:
             raise ValueError("a tokenizer together with `start`, whose own must be kept; remove it, or use `fresh`")
+        if self.fresh_transformer is not None and "model_type" not in self.fresh_transformer:
+            raise ValueError("`fresh_transformer` without `model_type`; name the architecture, such as modernbert")
         return self
 
 
@@ -168,10 +173,11 @@ def load_recipe(path: str | os.PathLike[str], overrides: Sequence[str] = ()) -> 
     return validated(Recipe, _anchored(values, Path()), source, "recipes/README.md lists the fields")
 
 
-def _exactly_one(section: _SectionT, first: str, second: str) -> _SectionT:
-    given = [name for name in (first, second) if getattr(section, name) is not None]
+def _exactly_one(section: _SectionT, *names: str) -> _SectionT:
+    given = [name for name in names if getattr(section, name) is not None]
     if len(given) != 1:
-        raise ValueError(f"{'both' if given else 'neither'} of `{first}` and `{second}`; set exactly one of them")
+        found = "both of" if given else "neither of" if len(names) == 2 else "none of"
+        raise ValueError(f"{found} {' and '.join(f'`{name}`' for name in given or names)}; set exactly one of them")
     return section
 
 

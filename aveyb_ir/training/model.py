@@ -1,6 +1,5 @@
 """The model a recipe asks for, as a Sentence Transformer of stock modules."""
 
-import logging
 import tempfile
 import warnings
 from collections.abc import Iterable
@@ -9,15 +8,11 @@ import torch
 from sentence_transformers import SentenceTransformer
 from sentence_transformers.sentence_transformer.model_card import SentenceTransformerModelCardData
 from sentence_transformers.sentence_transformer.modules import Normalize, Pooling, Transformer
-from transformers import AutoTokenizer
 
-from aveyb_ir.config import FreshModel, ModelSection
+from aveyb_ir.config import ModelSection
 from aveyb_ir.encoding import load_sentence_transformer
 from aveyb_ir.errors import ModelError
-from aveyb_ir.models import AveyBConfig, AveyBModel
-from aveyb_ir.training.tokenizer import train_tokenizer
-
-logger = logging.getLogger(__name__)
+from aveyb_ir.training.fresh import save_fresh_backbone
 
 _UNBOUNDED_POSITIONS = 2**31
 _STOCK_MODULES = ("Transformer", "Pooling", "Normalize")
@@ -36,6 +31,7 @@ def build_sentence_transformer(
 
     Raises:
         ModelError: `section.start` or `section.tokenizer` cannot be loaded, or has modules besides the three.
+        RecipeError: `section.fresh_transformer` is no architecture that transformers knows, or has unknown fields.
     """
     if section.pooling == "cls":
         warnings.warn(
@@ -43,13 +39,11 @@ def build_sentence_transformer(
             "does not reach its vector; mean pooling reads all of it",
             stacklevel=2,
         )
-    if section.fresh is None:
-        assert section.start is not None  # a checked recipe has one of the two
+    if section.start is not None:
         loaded = _load(section.start, "model.start")
     else:
-        with tempfile.TemporaryDirectory() as folder, torch.random.fork_rng():
-            torch.manual_seed(seed)
-            _save_fresh(folder, section, section.fresh, texts_for_tokenizer)
+        with tempfile.TemporaryDirectory() as folder:
+            save_fresh_backbone(folder, section, texts_for_tokenizer, seed=seed)
             loaded = _load(folder, "model.fresh")
     transformer = loaded[0]
     _set_length_limit(transformer, section.max_length)
@@ -76,27 +70,6 @@ def _load(name: str, key: str) -> SentenceTransformer:
             "start from its backbone instead"
         )
     return loaded
-
-
-def _save_fresh(folder: str, section: ModelSection, fresh: FreshModel, texts: Iterable[str]) -> None:
-    """Write a backbone with random weights and its tokenizer, so that they load the way any checkpoint does."""
-    if section.train_tokenizer is not None:
-        tokenizer = train_tokenizer(texts, section.train_tokenizer)
-    else:
-        try:
-            tokenizer = AutoTokenizer.from_pretrained(section.tokenizer)
-        except (OSError, ValueError) as error:
-            reason = " ".join(str(error).split())
-            raise ModelError(
-                f"model.tokenizer: got {section.tokenizer!r}, expected a tokenizer folder or a Hub name; "
-                f"check the path or the network ({reason})"
-            ) from error
-    config = AveyBConfig(vocab_size=len(tokenizer), pad_token_id=tokenizer.pad_token_id, **fresh.model_dump())
-    model = AveyBModel(config)
-    model.save_pretrained(folder)
-    tokenizer.save_pretrained(folder)
-    num_parameters = sum(parameter.numel() for parameter in model.parameters())
-    logger.info("fresh Avey-B: %d parameters, vocabulary of %d", num_parameters, len(tokenizer))
 
 
 def _set_length_limit(transformer: Transformer, max_length: int | None) -> None:

@@ -8,7 +8,7 @@ from sentence_transformers import SentenceTransformer
 
 from aveyb_ir.config import FreshModel, ModelSection, Prompts, TokenizerTraining
 from aveyb_ir.data import TrainingRow
-from aveyb_ir.errors import ModelError
+from aveyb_ir.errors import ModelError, RecipeError
 from aveyb_ir.training import build_sentence_transformer, train_tokenizer
 from aveyb_ir.training.collate import PairCollator
 from aveyb_ir.training.pairs import TrainingSet
@@ -122,3 +122,34 @@ def test_documents_of_a_batch_follow_their_labels() -> None:
         column = labels.tolist().index(1)
         tokens = batch["document_input_ids"][column][batch["document_attention_mask"][column].bool()]
         assert tokens.tolist() == model.tokenizer(rows[pair].positives[0])["input_ids"]
+
+
+OTHERS = {
+    "modernbert": {"hidden_size": 16, "intermediate_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2},
+    "neobert": {"hidden_size": 16, "intermediate_size": 24, "num_hidden_layers": 2, "num_attention_heads": 2},
+    "bert": {"hidden_size": 16, "intermediate_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2},
+    "roberta": {"hidden_size": 16, "intermediate_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2},
+}
+
+
+@pytest.mark.parametrize("model_type", OTHERS)
+def test_other_architectures_start_from_random_weights_too(model_type: str, tmp_path: Path) -> None:
+    model = build(fresh=None, fresh_transformer={"model_type": model_type, **OTHERS[model_type]})
+    model.save_pretrained(str(tmp_path))
+    loaded = SentenceTransformer(str(tmp_path), device="cpu")
+    assert loaded[0].auto_model.config.model_type == model_type
+    vectors = loaded.encode(TEXTS[:4], batch_size=4)
+    np.testing.assert_allclose(np.concatenate([loaded.encode([text]) for text in TEXTS[:4]]), vectors, atol=1e-5)
+    np.testing.assert_allclose(np.linalg.norm(vectors, axis=1), 1, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"model_type": "modernburt"}, "model_type: got 'modernburt', expected an architecture"),
+        ({"model_type": "bert", "hiden_size": 8}, "hiden_size: unknown key.*did you mean hidden_size"),
+    ],
+)
+def test_unknown_architectures_and_fields_are_refused(fields: dict[str, object], message: str) -> None:
+    with pytest.raises(RecipeError, match=message):
+        build(fresh=None, fresh_transformer=fields)

@@ -1,0 +1,85 @@
+"""Backbones that start from random weights: an Avey-B, or any other architecture to compare it with."""
+
+import difflib
+import logging
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import torch
+from transformers import AutoConfig, AutoModel, AutoTokenizer, PreTrainedConfig, PreTrainedModel
+
+from aveyb_ir.config import ModelSection
+from aveyb_ir.errors import ModelError, RecipeError
+from aveyb_ir.models import AveyBConfig
+from aveyb_ir.training.tokenizer import train_tokenizer
+
+logger = logging.getLogger(__name__)
+
+_SYMBOLS = ("pad", "cls", "sep", "bos", "eos")
+
+
+def save_fresh_backbone(folder: str, section: ModelSection, texts_for_tokenizer: Iterable[str], *, seed: int) -> None:
+    """Write a backbone with random weights and its tokenizer, so that they load the way any checkpoint does.
+
+    Args:
+        folder: an empty folder.
+        section: has `fresh` or `fresh_transformer`, and a tokenizer or how to learn one.
+        texts_for_tokenizer: read only where `section.train_tokenizer` is set.
+        seed: fixes the weights; the generators of the caller are left as they were.
+
+    Raises:
+        ModelError: `section.tokenizer` cannot be loaded.
+        RecipeError: `section.fresh_transformer` names no known architecture, or fields its config does not have.
+    """
+    tokenizer = _tokenizer(section, texts_for_tokenizer)
+    with torch.random.fork_rng():
+        torch.manual_seed(seed)
+        model: PreTrainedModel = AutoModel.from_config(_config(section, tokenizer))
+    model.save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    logger.info(
+        "fresh %s: %d parameters, vocabulary of %d", model.config.model_type, model.num_parameters(), len(tokenizer)
+    )
+
+
+def _tokenizer(section: ModelSection, texts: Iterable[str]) -> Any:
+    if section.train_tokenizer is not None:
+        return train_tokenizer(texts, section.train_tokenizer)
+    try:
+        return AutoTokenizer.from_pretrained(section.tokenizer)
+    except (OSError, ValueError) as error:
+        reason = " ".join(str(error).split())
+        raise ModelError(
+            f"model.tokenizer: got {section.tokenizer!r}, expected a tokenizer folder or a Hub name; "
+            f"check the path or the network ({reason})"
+        ) from error
+
+
+def _config(section: ModelSection, tokenizer: Any) -> PreTrainedConfig:
+    if section.fresh is not None:
+        return AveyBConfig(vocab_size=len(tokenizer), pad_token_id=tokenizer.pad_token_id, **section.fresh.model_dump())
+    assert section.fresh_transformer is not None  # a checked recipe without `start` has one of the two
+    return _transformer_config(section.fresh_transformer, tokenizer)
+
+
+def _transformer_config(fields: Mapping[str, Any], tokenizer: Any) -> PreTrainedConfig:
+    """The config of another architecture, with the vocabulary and the special symbols of the tokenizer."""
+    model_type = fields["model_type"]
+    try:
+        defaults = AutoConfig.for_model(model_type)
+    except ValueError:
+        raise RecipeError(
+            f"model.fresh_transformer.model_type: got {model_type!r}, expected an architecture of transformers such as "
+            "modernbert, neobert, bert or roberta; correct the name"
+        ) from None
+    known = {*defaults.to_dict(), *defaults.attribute_map}
+    for name in fields:
+        if name not in known:
+            close = difflib.get_close_matches(name, known, n=1) or sorted(known)[:1]
+            raise RecipeError(
+                f"model.fresh_transformer.{name}: unknown key, expected a field of {type(defaults).__name__}; "
+                f"did you mean {close[0]}?"
+            )
+    symbols = {f"{symbol}_token_id": getattr(tokenizer, f"{symbol}_token_id") for symbol in _SYMBOLS}
+    found = {name: number for name, number in symbols.items() if name in known and number is not None}
+    return AutoConfig.for_model(**{"vocab_size": len(tokenizer), **found, **fields})
