@@ -1,8 +1,9 @@
 """YAML files that are checked field by field: what is wrong with them, said so that a person can mend it."""
 
 import difflib
+import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -56,12 +57,59 @@ def validated(model: type[_ModelT], values: object, source: str, see: str) -> _M
         raise RecipeError(f"{source}: {mistakes} ({see})") from None
 
 
+def read_recipe(
+    path: str | os.PathLike[str], overrides: Sequence[str], what: str, model: type[BaseModel]
+) -> dict[str, Any]:
+    """Read the mapping that a recipe is, unchecked but for its form, and put the overrides in.
+
+    A value that starts with `./` or `../` becomes absolute: from the folder of the file in the file, from the working
+    directory in an override, so that it means the same in a copy elsewhere.
+
+    Raises:
+        RecipeError: An unreadable file, or one that is not a mapping; `what` and the fields of `model` say what it
+            should be.
+        ValueError: An override that is not of the form `section.key=value`.
+    """
+    path = Path(path)
+    values = read_yaml(path, what)
+    if not isinstance(values, dict):
+        fields = ", ".join(model.model_fields)
+        raise RecipeError(f"{path}: got {shown(values)}, expected the sections {fields}; write them as `name:`")
+    values = _anchored(values, path.parent)
+    for override in overrides:
+        _override(values, override, model)
+    return values
+
+
 def shown(value: object) -> str:
     """Give a value as messages show it, cut to a readable length."""
     if isinstance(value, Mapping):
         return "a mapping"
     text = "nothing" if value is None else repr(value)
     return text if len(text) <= 60 else text[:57] + "..."
+
+
+def _anchored(value: Any, folder: Path) -> Any:
+    if isinstance(value, dict):
+        return {key: _anchored(item, folder) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_anchored(item, folder) for item in value]
+    if isinstance(value, str) and value.startswith(("./", "../")):
+        return os.path.abspath(folder / value)  # noqa: PTH100 - resolve() would follow links
+    return value
+
+
+def _override(values: dict[str, Any], override: str, model: type[BaseModel]) -> None:
+    dotted, equals, text = override.partition("=")
+    *parents, key = dotted.strip().split(".")
+    if not (equals and key and all(parents)) or not (parents or key in model.model_fields):
+        raise ValueError(f"override {override!r}: expected section.key=value, such as train.batch_size=32")
+    target = values
+    for name in parents:
+        if not isinstance(target.get(name), dict):
+            target[name] = {}
+        target = target[name]
+    target[key] = _anchored(parse_yaml(text, f"override {override!r}"), Path())
 
 
 class _Loader(yaml.SafeLoader):

@@ -10,14 +10,12 @@ the command line and are always taken from the working directory.
 
 import os
 from collections.abc import Sequence
-from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Literal, TypeVar
 
 import yaml
 from pydantic import Field, PositiveFloat, PositiveInt, model_validator
 
-from aveyb_ir.checked_yaml import Section, parse_yaml, read_yaml, shown, validated
-from aveyb_ir.errors import RecipeError
+from aveyb_ir.checked_yaml import Section, read_recipe, validated
 
 __all__ = [
     "DataSection",
@@ -30,7 +28,6 @@ __all__ = [
     "load_recipe",
 ]
 
-_PATH_KEYS = (("model", "start"), ("model", "tokenizer"), ("data", "beir"), ("data", "pairs"), ("train", "output"))
 _SectionT = TypeVar("_SectionT", bound=Section)
 
 
@@ -165,12 +162,9 @@ def load_recipe(path: str | os.PathLike[str], overrides: Sequence[str] = ()) -> 
         RecipeError: unreadable file, unknown key or impossible value; one message with all of them.
         ValueError: an override that is not of the form `section.key=value`.
     """
-    path = Path(path)
-    values = _anchored(_read_yaml(path), path.parent)
-    for override in overrides:
-        _override(values, override)
+    values = read_recipe(path, overrides, "a recipe", Recipe)
     source = f"{path} with overrides" if overrides else str(path)
-    return validated(Recipe, _anchored(values, Path()), source, "recipes/README.md lists the fields")
+    return validated(Recipe, values, source, "recipes/README.md lists the fields")
 
 
 def _exactly_one(section: _SectionT, *names: str) -> _SectionT:
@@ -179,33 +173,3 @@ def _exactly_one(section: _SectionT, *names: str) -> _SectionT:
         found = "both of" if given else "neither of" if len(names) == 2 else "none of"
         raise ValueError(f"{found} {' and '.join(f'`{name}`' for name in given or names)}; set exactly one of them")
     return section
-
-
-def _read_yaml(path: Path) -> dict[str, Any]:
-    values = read_yaml(path, "a recipe")
-    if not isinstance(values, dict):
-        sections = ", ".join(Recipe.model_fields)
-        raise RecipeError(f"{path}: got {shown(values)}, expected the sections {sections}; write them as `name:`")
-    return values
-
-
-def _anchored(values: dict[str, Any], folder: Path) -> dict[str, Any]:
-    """The values with paths that start with a dot made absolute, so that they mean the same in a copy elsewhere."""
-    for section_name, key in _PATH_KEYS:
-        section = values.get(section_name)
-        if isinstance(section, dict) and isinstance(value := section.get(key), str) and value.startswith(("./", "../")):
-            section[key] = os.path.abspath(folder / value)  # noqa: PTH100 - resolve() would follow links
-    return values
-
-
-def _override(values: dict[str, Any], override: str) -> None:
-    dotted, equals, text = override.partition("=")
-    *parents, key = dotted.strip().split(".")
-    if not (equals and parents and all(parents) and key):
-        raise ValueError(f"override {override!r}: expected section.key=value, such as train.batch_size=32")
-    target = values
-    for name in parents:
-        if not isinstance(target.get(name), dict):
-            target[name] = {}
-        target = target[name]
-    target[key] = parse_yaml(text, f"override {override!r}")
