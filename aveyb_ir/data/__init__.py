@@ -5,6 +5,8 @@ from aveyb_ir.data.beir_pairs import training_rows_from_beir
 from aveyb_ir.data.corpus import read_documents, read_queries
 from aveyb_ir.data.documents import Document, Query
 from aveyb_ir.data.jsonl import read_jsonl, write_jsonl
+from aveyb_ir.data.lines import write_lines
+from aveyb_ir.data.own_documents import OwnDocument, check_own_document, is_own_document
 from aveyb_ir.data.pairs import TrainingRow, read_training_rows
 from aveyb_ir.data.qrels import Qrels, checked_qrels, read_qrels, write_qrels
 from aveyb_ir.data.runs import Run, checked_run, read_run, trec_order, write_run
@@ -13,12 +15,15 @@ from aveyb_ir.data.wording import listed
 __all__ = [
     "BeirFolder",
     "Document",
+    "OwnDocument",
     "Qrels",
     "Query",
     "Run",
     "TrainingRow",
+    "check_own_document",
     "checked_qrels",
     "checked_run",
+    "is_own_document",
     "listed",
     "read_documents",
     "read_jsonl",
@@ -30,6 +35,7 @@ __all__ = [
     "trec_order",
     "write_beir_folder",
     "write_jsonl",
+    "write_lines",
     "write_qrels",
     "write_run",
 ]

@@ -1,14 +1,18 @@
 """Judgements and answers in, trustworthy numbers out."""
 
+from aveyb_ir.data import OwnDocument
+from aveyb_ir.evaluation.protocols import DEFAULT_METRICS, PAPER_METRICS, Protocol
 from aveyb_ir.evaluation.result import Evaluation
 from aveyb_ir.evaluation.retrieval_quality import evaluate, evaluate_with_run
-from aveyb_ir.evaluation.runs import DEFAULT_METRICS, OwnDocument, evaluate_run
+from aveyb_ir.evaluation.runs import evaluate_run
 from aveyb_ir.evaluation.spec_quality import SpecQuality, index_recall
 
 __all__ = [
     "DEFAULT_METRICS",
+    "PAPER_METRICS",
     "Evaluation",
     "OwnDocument",
+    "Protocol",
     "SpecQuality",
     "evaluate",
     "evaluate_run",

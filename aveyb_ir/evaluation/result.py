@@ -1,51 +1,91 @@
 """What an evaluation found, and what a reader must know before quoting it."""
 
+import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from aveyb_ir.data import listed
+from aveyb_ir.data import OwnDocument, listed
+from aveyb_ir.evaluation.protocols import Protocol
+from aveyb_ir.evaluation.report_file import read_report, write_report
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Evaluation:
     """The value of each metric, and how it came about.
 
     Attributes:
-        metrics: the mean of each metric over all `num_queries` judged queries.
-        per_query: `{query_id: {metric: value}}` for the judged queries.
+        name: label of the system.
+        data: name of the collection.
+        split: whose judgements were used.
+        protocol: "full" or "paper"; see `aveyb_ir.evaluation.protocols`.
+        metrics: the mean of each metric over all `num_queries` judged queries; with `parts`, over the parts.
+        per_query: `{query_id: {metric: value}}` for the judged queries; with `parts`, ids are `part/query_id`.
         num_queries: how many queries have judgements.
-        unanswered: judged queries without a hit in the run; they count as 0.
-        without_relevant: judged queries of which no document has a grade of 1 or more; they count as 0.
+        num_documents: how many documents were searched; None for a run from elsewhere.
+        top_k: hits per query that were asked for; None for a run from elsewhere.
+        own_document: the rule about the document with the query's own id, as it was asked for.
         own_documents_ignored: hits left out because their id is the id of the query itself.
+        hits_outside_pool: hits of a run left out because `paper` knows only the judged documents.
+        unanswered: judged queries without a hit; they count as 0.
+        without_relevant: judged queries of which no document has a grade of 1 or more; they count as 0.
         unjudged_queries: how many queries of the run have no judgements; they are not scored.
+        parts: `{part: {metric: mean}}` of a collection in parts, as CQADupStack is; empty for others.
+        system: what gave the answers: of a model its name, fingerprint, precision and details, of BM25 its parameters,
+            of an index its folder and specification; empty for a run from elsewhere.
     """
 
+    name: str
+    data: str
+    split: str
+    protocol: Protocol
     metrics: Mapping[str, float]
     per_query: Mapping[str, Mapping[str, float]]
     num_queries: int
+    num_documents: int | None = None
+    top_k: int | None = None
+    own_document: OwnDocument = "auto"
+    own_documents_ignored: int = 0
+    hits_outside_pool: int = 0
     unanswered: tuple[str, ...] = ()
     without_relevant: tuple[str, ...] = ()
-    own_documents_ignored: int = 0
     unjudged_queries: int = 0
+    parts: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    system: Mapping[str, Any] = field(default_factory=dict)
+
+    def write(self, path: str | os.PathLike[str]) -> None:
+        """Write all of it as JSON, the values of single queries included; `Evaluation.read` gives an equal one.
+
+        Raises:
+            DataError: the file cannot be written.
+        """
+        write_report(path, self.to_json(per_query=True))
+
+    @classmethod
+    def read(cls, path: str | os.PathLike[str]) -> "Evaluation":
+        """Read and check what `write` wrote.
+
+        Raises:
+            DataError: the file is missing, no evaluation, of another format, or its means are not those of its queries.
+        """
+        return read_report(path, cls)
 
     def to_json(self, *, per_query: bool = False) -> dict[str, Any]:
         """Everything as plain dictionaries, lists and numbers; the values of single queries only if asked for."""
-        summary: dict[str, Any] = {
-            "metrics": dict(self.metrics),
-            "num_queries": self.num_queries,
-            "unanswered": list(self.unanswered),
-            "without_relevant": list(self.without_relevant),
-            "own_documents_ignored": self.own_documents_ignored,
-            "unjudged_queries": self.unjudged_queries,
-        }
-        if per_query:
-            summary["per_query"] = {query_id: dict(values) for query_id, values in self.per_query.items()}
-        return summary
+        summary = asdict(self)
+        values = summary.pop("per_query")
+        return {**summary, "per_query": values} if per_query else summary
 
     def notes(self) -> list[str]:
         """One line for a human on each thing that the numbers alone do not show; none if there is nothing."""
         notes = []
+        if self.protocol == "paper":
+            notes.append(
+                "the paper's protocol: only judged documents are searched, grades count as yes or no, and the ideal "
+                "ranking holds only what was retrieved (1 of 2 found, in place 3, gives 0.500; ndcg@10 gives 0.307)"
+            )
+        if self.hits_outside_pool:
+            notes.append(f"not judged for any query, dropped: {self.hits_outside_pool} hits")
         if self.own_documents_ignored:
             notes.append(f"own document ignored: {self.own_documents_ignored} (hits with the id of their query)")
         if self.unanswered:

@@ -5,10 +5,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from aveyb_ir.data import BeirFolder, Run
+from aveyb_ir.data import BeirFolder, OwnDocument, Run
 from aveyb_ir.encoding import Encoder
+from aveyb_ir.evaluation.protocols import DEFAULT_METRICS
 from aveyb_ir.evaluation.result import Evaluation
-from aveyb_ir.evaluation.runs import DEFAULT_METRICS, OwnDocument, evaluate_run
+from aveyb_ir.evaluation.runs import evaluate_run
 from aveyb_ir.retrieval import exact_search
 
 
@@ -60,5 +61,7 @@ def evaluate_with_run(
     run, ignored = exact_search(
         encoder, folder.documents(), queries, top_k=top_k, own_document=own_document, progress=progress
     )
-    evaluation = evaluate_run(qrels, run, metrics=metrics, own_document="keep")
-    return replace(evaluation, own_documents_ignored=ignored), run
+    evaluation = evaluate_run(
+        qrels, run, metrics=metrics, own_document="keep", name=encoder.name, data=folder.path.name, split=split
+    )
+    return replace(evaluation, own_document=own_document, own_documents_ignored=ignored, top_k=top_k), run

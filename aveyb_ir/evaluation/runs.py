@@ -1,61 +1,68 @@
 """Judgements and a run in, numbers out."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from statistics import fmean
-from typing import Literal, TypeAlias, get_args
 
-from aveyb_ir.data import Qrels, Run, checked_qrels, checked_run
+from aveyb_ir.data import OwnDocument, Qrels, Run, check_own_document, checked_qrels, checked_run
 from aveyb_ir.errors import DataError
 from aveyb_ir.evaluation.metrics import parse_metric, score_queries
+from aveyb_ir.evaluation.protocols import Protocol, metrics_of, pool_of
 from aveyb_ir.evaluation.result import Evaluation
-
-OwnDocument: TypeAlias = Literal["auto", "ignore", "keep"]
-
-DEFAULT_METRICS = ("ndcg@10", "recall@100", "map", "mrr@10")
 
 
 def evaluate_run(
     qrels: Mapping[str, Mapping[str, int]],
     run: Mapping[str, Mapping[str, float]],
     *,
-    metrics: Sequence[str] = DEFAULT_METRICS,
+    metrics: Sequence[str] | None = None,
     own_document: OwnDocument = "auto",
+    protocol: Protocol = "full",
+    name: str = "run",
+    data: str = "",
+    split: str = "",
 ) -> Evaluation:
     """Measure a run against judgements exactly as trec_eval does; neither argument is changed.
 
     Means are over all judged queries, so a query that was not answered, or that nothing answers, counts as 0, as in
-    BEIR's published numbers. `parse_metric` says which metrics there are.
+    BEIR's published numbers. `parse_metric` says which metrics there are; those that are usual for the protocol are
+    computed if none are named.
 
     Where queries are themselves documents, as in ArguAna, a query finds itself first. `own_document` says what becomes
     of a hit whose id is its query's id: `"ignore"` leaves it out, `"keep"` scores it, and `"auto"` leaves it out
     unless the judgements call some query's own id relevant, which shows that equal ids mean nothing there (Cranfield
     counts both its queries and its documents from 1).
 
+    With `protocol="paper"` hits that no query's judgements name are dropped before anything is scored, which gives what
+    a search of the judged documents alone would have given, as long as the run goes deep enough; see
+    `aveyb_ir.evaluation.protocols`. `name`, `data` and `split` are labels of the result.
+
     Raises:
-        ValueError: an unknown metric or `own_document`, or no metric at all.
+        ValueError: an unknown metric, protocol or `own_document`, no metric at all, or one of the other protocol.
         DataError: an id, grade or score cannot be evaluated, or no query is judged, or none of the run's.
     """
-    if own_document not in get_args(OwnDocument):
-        raise ValueError(f"own_document {own_document!r}; expected one of {', '.join(get_args(OwnDocument))}")
-    if isinstance(metrics, str) or not metrics:
-        raise ValueError(f"metrics {metrics!r}; expected a sequence of at least one name, such as ['ndcg@10']")
-    parsed = [parse_metric(name) for name in metrics]
+    check_own_document(own_document)
+    parsed = [parse_metric(metric) for metric in metrics_of(protocol, metrics)]
     judgements = {query_id: judged for query_id, judged in checked_qrels(qrels).items() if judged}
     answers = checked_run(run)
     _check_overlap(judgements, answers)
-    scored = {query_id: answers[query_id] for query_id in judgements if answers.get(query_id)}
-    if own_document == "ignore" or (own_document == "auto" and not _own_documents_answer(judgements)):
-        scored_without_own = _without_own_documents(scored)
-    else:
-        scored_without_own = scored
-    per_query = score_queries(judgements, scored_without_own, parsed)
+    answered = {query_id: answers[query_id] for query_id in judgements if answers.get(query_id)}
+    in_pool = _within(answered, pool_of(judgements)) if protocol == "paper" else answered
+    leave_own = own_document == "ignore" or (own_document == "auto" and not _own_documents_answer(judgements))
+    scored = _without_own_documents(in_pool) if leave_own else in_pool
+    per_query = score_queries(judgements, scored, parsed)
     return Evaluation(
+        name=name,
+        data=data,
+        split=split,
+        protocol=protocol,
         metrics={metric.name: fmean(values[metric.name] for values in per_query.values()) for metric in parsed},
         per_query=per_query,
         num_queries=len(judgements),
-        unanswered=tuple(query_id for query_id in judgements if query_id not in scored),
+        own_document=own_document,
+        own_documents_ignored=_num_hits(in_pool) - _num_hits(scored),
+        hits_outside_pool=_num_hits(answered) - _num_hits(in_pool),
+        unanswered=tuple(query_id for query_id in judgements if query_id not in answered),
         without_relevant=tuple(query_id for query_id, judged in judgements.items() if max(judged.values()) < 1),
-        own_documents_ignored=_num_hits(scored) - _num_hits(scored_without_own),
         unjudged_queries=sum(query_id not in judgements for query_id in answers),
     )
 
@@ -77,6 +84,10 @@ def _own_documents_answer(judgements: Qrels) -> bool:
 
 def _without_own_documents(run: Run) -> Run:
     return {query_id: {id_: score for id_, score in hits.items() if id_ != query_id} for query_id, hits in run.items()}
+
+
+def _within(run: Run, pool: Collection[str]) -> Run:
+    return {query_id: {id_: hits[id_] for id_ in hits if id_ in pool} for query_id, hits in run.items()}
 
 
 def _num_hits(run: Run) -> int:
