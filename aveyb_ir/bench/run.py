@@ -1,7 +1,7 @@
 """The benchmark: encoders side by side over lengths and on a mixed corpus, with what the numbers are worth."""
 
-from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 import torch
@@ -46,7 +46,7 @@ class BenchReport:
 
 
 def bench(
-    models: Sequence[str] = NAMES,
+    models: Sequence[str] | Mapping[str, str] = NAMES,
     *,
     lengths: Sequence[int] = (16, 128, 512, 2048, 8192),
     batch_size: int = 1,
@@ -65,8 +65,8 @@ def bench(
 
     Args:
         models: Names ("avey-b", "avey-b-reference", "modernbert", "neobert"; random weights of the released sizes), or
-            model folders.
-        lengths: Tokens per text.
+            model folders; a mapping gives each a label for the report.
+        lengths: Tokens per text. A model is not measured beyond what it can read.
         batch_size: Texts per batch.
         size: "base" or "small".
         tail: What Avey-B does with the end of a last chunk, "mask" or "zero".
@@ -85,7 +85,10 @@ def bench(
     place = choose_device(device)
     precision = choose_dtype(dtype, place)
     options: dict[str, Any] = {"size": size, "tail": tail, "device": str(place)}
-    subjects = [build_subject(name, dtype=precision, **options) for name in models]
+    named = models if isinstance(models, Mapping) else {name: name for name in models}
+    subjects = [
+        replace(build_subject(source, dtype=precision, **options), name=label) for label, source in named.items()
+    ]
     report = BenchReport({**_setting(str(place), precision), "size": size, "tail": tail, "batch_size": batch_size})
     rate = Rate(str(place), precision)
     for length in sorted(lengths):
@@ -101,10 +104,10 @@ def bench(
         whole = [subject for subject in subjects if not subject.reference]
         report.mixed = measure(whole, _mixed_batch(str(place)), repeats=repeats, rate=rate)
     for length in memory:
-        for name in models:
-            progress(f"peak memory of {name} at {length} tokens")
-            peak = peak_memory_bytes(name, length, dtype=str(precision).removeprefix("torch."), **options)
-            report.peak_bytes.setdefault(name, {})[length] = peak
+        for label, source in named.items():
+            progress(f"peak memory of {label} at {length} tokens")
+            peak = peak_memory_bytes(source, length, dtype=str(precision).removeprefix("torch."), **options)
+            report.peak_bytes.setdefault(label, {})[length] = peak
     for length in ranker:
         progress(f"ranker at {length} tokens")
         report.ranker.append(time_ranker(length))
@@ -131,7 +134,10 @@ def _mixed_batch(device: str) -> Callable[[Subject], list[Tensor]]:
 
 
 def _is_affordable(subject: Subject, length: int, max_seconds: float, report: BenchReport) -> bool:
-    """Judge by the longest length measured so far, as if cost grew linearly: never skips what would have fitted."""
+    """Judge time by the longest length measured so far, as if cost grew linearly: never skips what would have fitted."""
+    if subject.max_tokens is not None and length > subject.max_tokens:
+        report.skipped.append(f"{subject.name} at {length} tokens: reads {subject.max_tokens} at most")
+        return False
     earlier = [cell for cell in report.cells if cell.model == subject.name]
     if not earlier or earlier[-1].seconds * length / earlier[-1].tokens <= max_seconds:
         return True

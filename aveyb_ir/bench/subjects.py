@@ -48,6 +48,7 @@ class Subject:
         model: Its parameters.
         vocab_size: Token ids lie below this.
         reference: Slow on purpose; measured on short texts only.
+        max_tokens: Longest text that it reads; None for any.
     """
 
     name: str
@@ -55,6 +56,7 @@ class Subject:
     model: nn.Module
     vocab_size: int
     reference: bool = False
+    max_tokens: int | None = None
 
     @property
     def num_parameters(self) -> int:
@@ -106,7 +108,8 @@ def _from_folder(folder: str, device: str, dtype: torch.dtype) -> Subject:
     def encode(texts: Sequence[Tensor]) -> Tensor:
         return torch.from_numpy(forward([text.cpu().numpy().astype("int32") for text in texts]))
 
-    return Subject(Path(folder).name, encode, encoder.model, len(encoder.model.tokenizer))
+    name, vocab_size = Path(folder).name, len(encoder.model.tokenizer)
+    return Subject(name, encode, encoder.model, vocab_size, max_tokens=encoder.max_length)
 
 
 @torch.inference_mode()

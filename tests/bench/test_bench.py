@@ -5,6 +5,7 @@ import json
 
 import pytest
 import torch
+from sentence_transformers import SentenceTransformer
 
 from aveyb_ir.bench import bench, save, table
 from aveyb_ir.bench.measure import decay_exponent
@@ -79,3 +80,13 @@ def test_texts_are_real_in_their_share_of_distinct_tokens():
 def test_unknown_names_are_refused(arguments):
     with pytest.raises(ValueError, match="expected one of"):
         bench(**{"models": ["avey-b"], **arguments})
+
+
+def test_labels_stand_for_folders_and_no_model_is_measured_beyond_its_limit(avey_dir, tmp_path):
+    limited = SentenceTransformer(str(avey_dir), device="cpu")
+    limited.max_seq_length = 32
+    limited.save_pretrained(str(tmp_path))
+    models = {"whole": str(avey_dir), "cut": str(tmp_path)}
+    report = bench(models, lengths=(16, 64), repeats=1, device="cpu")
+    assert [(cell.model, cell.tokens) for cell in report.cells] == [("whole", 16), ("cut", 16), ("whole", 64)]
+    assert report.skipped == ["cut at 64 tokens: reads 32 at most"]
