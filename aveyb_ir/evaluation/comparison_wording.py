@@ -1,0 +1,40 @@
+"""How a comparison writes its numbers, the same in every form."""
+
+from aveyb_ir.evaluation.comparison_differences import Difference
+from aveyb_ir.evaluation.comparison_scores import Score
+
+
+def value(score: Score | None) -> str:
+    """A score with its deviation over seeds; "-" where a system was not measured."""
+    if score is None:
+        return "-"
+    return f"{score.mean:.4f}" + (f" ± {score.sd:.4f}" if score.sd is not None else "")
+
+
+def mark(difference: Difference | None) -> str:
+    """▲ or ▼ for a significant difference, else nothing."""
+    if difference is None or not difference.significant:
+        return ""
+    return "▲" if difference.mean > 0 else "▼"
+
+
+def signed(difference: float) -> str:
+    """A difference, with a true minus sign."""
+    return f"{difference:+.4f}".replace("-", "\N{MINUS SIGN}")
+
+
+def p_value(p: float) -> str:
+    """A p-value to three places, and never a bare 0."""
+    return "<0.001" if p < 0.001 else f"{p:.3f}"
+
+
+def number(found: float | None) -> str:
+    """An extra column's number to four digits; "-" where there is none."""
+    if found is None:
+        return "-"
+    return f"{found:,.0f}" if abs(found) >= 1000 or found == round(found) else f"{found:.4g}"
+
+
+def set_name(data: str | None) -> str:
+    """A set's name, or what stands for the mean over sets and for a set without a name."""
+    return "mean" if data is None else data or "(unnamed)"
