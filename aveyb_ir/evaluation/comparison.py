@@ -11,6 +11,7 @@ from typing import Any
 from aveyb_ir.data import BeirFolder, listed, write_lines
 from aveyb_ir.evaluation.comparison_differences import Difference, find_differences, pairs_of
 from aveyb_ir.evaluation.comparison_notes import data_notes, method_notes
+from aveyb_ir.evaluation.comparison_page import to_html
 from aveyb_ir.evaluation.comparison_queries import Material, QueryDifference, extreme_queries
 from aveyb_ir.evaluation.comparison_scores import Measured, Score, SetScores, collect, common_metrics
 from aveyb_ir.evaluation.comparison_sources import System, measured_systems
@@ -140,6 +141,7 @@ class Comparison:
             DataError: A file cannot be written.
         """
         texts = {
+            "report.html": to_html(self),
             "report.md": self.to_markdown(),
             "report.csv": scores_csv(self),
             "per_query.csv": queries_csv(self),
@@ -223,7 +225,11 @@ def compare(
         for one in sets
         for query in extreme_queries(one, pairs, metric, _material(one, folders.get(one.data), measured))
     ]
-    comparison = replace(comparison, differences=differences, queries=tuple(queries))
+    comparison = replace(
+        comparison,
+        differences=differences,
+        queries=tuple(sorted(queries, key=lambda query: pairs.index((query.system, query.against)))),
+    )
     return replace(comparison, notes=(*data_notes(measured), *method_notes(comparison)))
 
 

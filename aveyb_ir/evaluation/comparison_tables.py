@@ -2,8 +2,9 @@
 
 import csv
 import io
-from collections.abc import Iterable, Iterator, Sequence
-from html import escape
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from aveyb_ir.evaluation.comparison_queries import SHOWN_QUERIES, Found, QueryDifference
@@ -11,9 +12,8 @@ from aveyb_ir.evaluation.comparison_wording import mark, number, p_value, set_na
 
 if TYPE_CHECKING:
     from aveyb_ir.evaluation.comparison import Comparison
-    from aveyb_ir.evaluation.comparison_differences import Difference
 
-_MARKDOWN_SPECIAL = str.maketrans({char: f"\\{char}" for char in r"\`*_[]|~#"})
+_MARKDOWN_SPECIAL = re.compile(r"[\\`*\[\]|~]|(?<!\w)[_#]|_(?!\w)|<(?=[A-Za-z/!?])|&(?=#?\w+;)")
 _TEX_SPECIAL = str.maketrans(
     {
         "\\": r"\textbackslash{}",
@@ -29,7 +29,16 @@ _TEX_SPECIAL = str.maketrans(
 )
 
 
-def score_rows(comparison: "Comparison") -> tuple[list[str], list[list[str]]]:
+@dataclass(frozen=True, slots=True)
+class Table:
+    """Cells as text; `strong` holds row and column of those that stand out."""
+
+    header: list[str]
+    rows: list[list[str]]
+    strong: frozenset[tuple[int, int]] = frozenset()
+
+
+def score_table(comparison: "Comparison") -> Table:
     """Lay out the main table: a column for each set, the mean and the extras; a row for each system."""
     columns = [*(one.data for one in comparison.sets), *([None] if len(comparison.sets) > 1 else [])]
     extras = list(dict.fromkeys(name for found in comparison.extras.values() for name in found))
@@ -41,7 +50,16 @@ def score_rows(comparison: "Comparison") -> tuple[list[str], list[list[str]]]:
         ]
         for system in comparison.systems
     ]
-    return ["system", *(set_name(data) for data in columns), *extras], rows
+    strong = frozenset(
+        (row, place) for place, data in enumerate(columns, start=1) for row in _highest(comparison, data)
+    )
+    return Table(["system", *(set_name(data) for data in columns), *extras], rows, strong)
+
+
+def _highest(comparison: "Comparison", data: str | None) -> list[int]:
+    scores = [comparison.score(system, data) for system in comparison.systems]
+    shown = [-1.0 if score is None else round(score.mean, 4) for score in scores]
+    return [row for row, mean in enumerate(shown) if mean == max(shown) and mean >= 0]
 
 
 def cell_text(comparison: "Comparison", system: str, data: str | None, metric: str | None = None) -> str:
@@ -60,13 +78,13 @@ def to_markdown(comparison: "Comparison") -> str:
 
 def to_tex(comparison: "Comparison") -> str:
     """The main table for a paper, in the commands of LaTeX's booktabs (marks: amssymb)."""
-    header, rows = score_rows(comparison)
+    table = score_table(comparison)
     lines = [
-        r"\begin{tabular}{l" + "r" * (len(header) - 1) + "}",
+        r"\begin{tabular}{l" + "r" * (len(table.header) - 1) + "}",
         r"\toprule",
-        _tex_row(header),
+        _tex_row(map(_tex_text, table.header)),
         r"\midrule",
-        *map(_tex_row, rows),
+        *map(_tex_row, _cells(table, _tex_text, r"\textbf{%s}")),
         r"\bottomrule",
         r"\end{tabular}",
     ]
@@ -113,22 +131,22 @@ def _csv(header: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
 def _markdown(comparison: "Comparison") -> Iterator[str]:
     yield f"# {comparison.metric} ({comparison.protocol} protocol)"
     yield ""
-    yield from _markdown_table(*score_rows(comparison))
+    yield from _markdown_table(score_table(comparison))
     yield ""
     yield f"## Differences in {comparison.metric}"
     yield ""
-    yield from _markdown_table(*difference_rows(comparison.differences))
+    yield from _markdown_table(difference_table(comparison))
     others = [metric for metric in comparison.metrics if metric != comparison.metric]
     if others:
         yield from ("", "## Other metrics", "")
-        yield from _markdown_table(*metric_rows(comparison, others))
+        yield from _markdown_table(metric_table(comparison, others))
     yield from ("", "## How to read this", "")
     yield from (f"- {markdown_text(note)}." for note in comparison.notes)
     for pair in dict.fromkeys((query.system, query.against) for query in comparison.queries):
         yield from _markdown_queries([q for q in comparison.queries if (q.system, q.against) == pair])
 
 
-def difference_rows(differences: Sequence["Difference"]) -> tuple[list[str], list[list[str]]]:
+def difference_table(comparison: "Comparison") -> Table:
     """Lay out the tests: a row for each pair of systems on each set."""
     header = ["system", "against", "set", "difference", "95 % interval", "p", "p (Holm)", "wins", "ties", "losses"]
     rows = [
@@ -136,7 +154,7 @@ def difference_rows(differences: Sequence["Difference"]) -> tuple[list[str], lis
             one.system,
             one.against,
             set_name(one.data),
-            signed(one.mean) + (" ▲" if one.mean > 0 else " ▼") * one.significant,
+            f"{signed(one.mean)} {mark(one)}".rstrip(),
             f"{signed(one.low)} to {signed(one.high)}",
             p_value(one.p),
             p_value(one.p_holm),
@@ -144,12 +162,12 @@ def difference_rows(differences: Sequence["Difference"]) -> tuple[list[str], lis
             f"{one.ties:,}",
             f"{one.losses:,}",
         ]
-        for one in differences
+        for one in comparison.differences
     ]
-    return header, rows
+    return Table(header, rows)
 
 
-def metric_rows(comparison: "Comparison", metrics: Sequence[str]) -> tuple[list[str], list[list[str]]]:
+def metric_table(comparison: "Comparison", metrics: Sequence[str]) -> Table:
     """Lay out the metrics that are not tested: a row for each set and system."""
     sets = [*(one.data for one in comparison.sets), *([None] if len(comparison.shared) > 1 else [])]
     rows = [
@@ -157,22 +175,30 @@ def metric_rows(comparison: "Comparison", metrics: Sequence[str]) -> tuple[list[
         for data in sets
         for system in comparison.systems
     ]
-    return ["set", "system", *metrics], rows
+    return Table(["set", "system", *metrics], rows)
 
 
 def markdown_text(text: str) -> str:
     """Keep a text from being read as markup, on one line."""
-    return escape(" ".join(text.split()), quote=False).translate(_MARKDOWN_SPECIAL)
+    return _MARKDOWN_SPECIAL.sub(r"\\\g<0>", " ".join(text.split()))
 
 
-def _markdown_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
-    yield _markdown_row(header)
-    yield "|" + "---|" * len(header)
-    yield from map(_markdown_row, rows)
+def _cells(table: Table, convert: Callable[[str], str], strong: str) -> Iterator[list[str]]:
+    for row, cells in enumerate(table.rows):
+        yield [
+            strong % convert(cell) if (row, column) in table.strong else convert(cell)
+            for column, cell in enumerate(cells)
+        ]
 
 
-def _markdown_row(cells: Sequence[str]) -> str:
-    return "| " + " | ".join(map(markdown_text, cells)) + " |"
+def _markdown_table(table: Table) -> Iterator[str]:
+    yield _markdown_row(map(markdown_text, table.header))
+    yield "|" + "---|" * len(table.header)
+    yield from map(_markdown_row, _cells(table, markdown_text, "**%s**"))
+
+
+def _markdown_row(cells: Iterable[str]) -> str:
+    return f"| {' | '.join(cells)} |"
 
 
 def _markdown_queries(queries: Sequence[QueryDifference]) -> Iterator[str]:
@@ -196,7 +222,8 @@ def _markdown_query(query: QueryDifference) -> Iterator[str]:
         if system in query.top:
             yield f"  - {markdown_text(system)} first finds {_markdown_found(query.top[system])}"
     for found in query.relevant:
-        yield f"  - relevant: {_markdown_found(found)}; {rank_text(found, (query.system, query.against))}".rstrip("; ")
+        ranks = markdown_text(rank_text(found, (query.system, query.against)))
+        yield f"  - relevant: {_markdown_found(found)}" + f"; {ranks}" * bool(ranks)
 
 
 def _markdown_found(found: Found | None) -> str:
@@ -214,5 +241,9 @@ def rank_text(found: Found, systems: Sequence[str]) -> str:
     )
 
 
-def _tex_row(cells: Sequence[str]) -> str:
-    return " & ".join(" ".join(cell.split()).translate(_TEX_SPECIAL) for cell in cells) + r" \\"
+def _tex_row(cells: Iterable[str]) -> str:
+    return " & ".join(cells) + r" \\"
+
+
+def _tex_text(text: str) -> str:
+    return " ".join(text.split()).translate(_TEX_SPECIAL)

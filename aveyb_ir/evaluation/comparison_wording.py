@@ -3,6 +3,9 @@
 from aveyb_ir.evaluation.comparison_differences import Difference
 from aveyb_ir.evaluation.comparison_scores import Score
 
+MARKS = {"▲": "gain", "▼": "loss"}
+"""The marks of significant differences, and what they stand for."""
+
 
 def value(score: Score | None) -> str:
     """A score with its deviation over seeds; "-" where a system was not measured."""
@@ -25,7 +28,7 @@ def signed(difference: float) -> str:
 
 def p_value(p: float) -> str:
     """A p-value to three places, and never a bare 0."""
-    return "<0.001" if p < 0.001 else f"{p:.3f}"
+    return "< 0.001" if p < 0.001 else f"{p:.3f}"
 
 
 def number(found: float | None) -> str:
