@@ -7,7 +7,7 @@ import typer
 
 from aveyb_ir.cli.options import Device, Dtype, Json, MaxLength, Overwrite
 from aveyb_ir.cli.output import print_fields, print_json, print_rows
-from aveyb_ir.cli.progress import count_documents, encoding_progress
+from aveyb_ir.cli.progress import encoding_progress
 
 app = typer.Typer(help="Build an index directory, look at it, change it.", no_args_is_help=True)
 
@@ -18,7 +18,9 @@ Spec = Annotated[
 ]
 OtherSpec = Annotated[str | None, typer.Option("--spec", help="Store and search the vectors this way from now on.")]
 Granularity = Literal["document", "chunk", "both"]
-Corpus = Annotated[Path, typer.Option(help="BEIR folder, or a .jsonl or .tsv file of documents.")]
+Corpus = Annotated[
+    Path, typer.Option(help="BEIR folder, .jsonl, .parquet or .tsv file, folder of them, or Hub data set.")
+]
 
 
 @app.command()
@@ -45,7 +47,7 @@ def build(
     """
     if (memory is not None or recall is not None) and spec != "auto":
         raise typer.BadParameter("--memory and --recall need --spec auto")
-    from aveyb_ir.data import read_documents
+    from aveyb_ir.data import count_documents, read_documents
 
     next(read_documents(corpus), None)  # a mistyped corpus shows before anything heavy is imported
     from aveyb_ir.encoding import Encoder

@@ -3,7 +3,6 @@
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import timedelta
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -32,12 +31,3 @@ def describe(progress: "EncodingProgress") -> str:
     if progress.remaining_seconds is not None:
         parts.append(f"about {timedelta(seconds=round(progress.remaining_seconds))} left")
     return ", ".join(parts)
-
-
-def count_documents(corpus: Path) -> int | None:
-    """Count the lines of a corpus file, which takes seconds for gigabytes; None for a compressed or missing one."""
-    file = corpus / "corpus.jsonl" if corpus.is_dir() else corpus
-    if file.suffix == ".gz" or not file.is_file():
-        return None
-    with file.open("rb") as stream:
-        return sum(block.count(b"\n") for block in iter(lambda: stream.read(1 << 20), b""))

@@ -2,7 +2,8 @@
 
 from aveyb_ir.data.beir import BeirFolder, write_beir_folder
 from aveyb_ir.data.beir_pairs import training_rows_from_beir
-from aveyb_ir.data.corpus import read_documents, read_queries
+from aveyb_ir.data.collection import Collection
+from aveyb_ir.data.corpus import count_documents, read_documents, read_queries
 from aveyb_ir.data.documents import Document, Query
 from aveyb_ir.data.jsonl import read_jsonl, write_jsonl
 from aveyb_ir.data.lines import write_lines
@@ -14,6 +15,7 @@ from aveyb_ir.data.wording import listed
 
 __all__ = [
     "BeirFolder",
+    "Collection",
     "Document",
     "OwnDocument",
     "Qrels",
@@ -24,6 +26,7 @@ __all__ = [
     "checked_qrels",
     "checked_run",
     "is_own_document",
+    "count_documents",
     "listed",
     "read_documents",
     "read_jsonl",

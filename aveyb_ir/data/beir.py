@@ -1,38 +1,48 @@
 """A folder in BEIR's layout: a corpus, queries, and judgements for each split."""
 
-import logging
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
-from aveyb_ir.data.corpus import CORPUS_FILE, QUERIES_FILE, file_in_folder, read_documents, read_queries
+from aveyb_ir.data.collection import Collection
+from aveyb_ir.data.corpus import CORPUS, QUERIES, documents_in, find_in_folder, queries_in
 from aveyb_ir.data.documents import Document, Query
 from aveyb_ir.data.jsonl import write_jsonl
 from aveyb_ir.data.qrels import Qrels, read_qrels, write_qrels
-from aveyb_ir.data.wording import listed
 from aveyb_ir.errors import DataError
 
-_logger = logging.getLogger(__name__)
+_CORPUS_FILE = f"{CORPUS}.jsonl"
+_QUERIES_FILE = f"{QUERIES}.jsonl"
 
 
-class BeirFolder:
+class BeirFolder(Collection):
     """Read a retrieval data set: `corpus.jsonl`, `queries.jsonl` (either may be `.gz`) and `qrels/<split>.tsv`.
 
-    Making one checks that the files are there and reads none of them.
+    It is named after its folder unless `name` says otherwise. Making one checks that the files are there and reads none
+    of them.
 
     Raises:
         DataError: the folder, its corpus or its queries are missing.
     """
 
-    def __init__(self, path: str | Path) -> None:
+    def __init__(self, path: str | Path, *, name: str | None = None) -> None:
         self.path = Path(path)
+        self._name = name
         if not self.path.is_dir():
             raise DataError(f"{self.path} is not a folder; expected one in BEIR's layout; check the path")
-        self._corpus_file = file_in_folder(self.path, CORPUS_FILE)
-        self._queries_file = file_in_folder(self.path, QUERIES_FILE)
+        self._corpus_file = _required(self.path, _CORPUS_FILE)
+        self._queries_file = _required(self.path, _QUERIES_FILE)
 
     def __repr__(self) -> str:
         return f"BeirFolder({str(self.path)!r})"
+
+    def __str__(self) -> str:
+        return str(self.path)
+
+    @property
+    def name(self) -> str:
+        """The folder's name, or the one given."""
+        return self._name or self.path.resolve().name
 
     @property
     def splits(self) -> tuple[str, ...]:
@@ -41,30 +51,11 @@ class BeirFolder:
 
     def documents(self) -> Iterator[Document]:
         """Stream the corpus; see `read_documents`."""
-        return read_documents(self._corpus_file)
+        return documents_in([self._corpus_file])
 
     def queries(self) -> dict[str, str]:
         """Texts of all queries by id, judged or not, in file order."""
-        return {query.id: query.text for query in read_queries(self._queries_file)}
-
-    def judged_queries(self, split: str) -> dict[str, str]:
-        """Texts of the queries to search for when evaluating a split, by id, in file order.
-
-        Judged queries whose text is missing are named in a logged warning; evaluation counts them as unanswered.
-
-        Raises:
-            DataError: there is no such split, or none of its queries has a text.
-        """
-        qrels = self.qrels(split)
-        queries = {id_: text for id_, text in self.queries().items() if id_ in qrels}
-        if not queries:
-            raise DataError(
-                f"{self._queries_file} has none of the {len(qrels)} queries judged in split {split!r}, "
-                f"such as {next(iter(qrels))!r}; expected the same ids in both; check that they belong together"
-            )
-        if missing := [id_ for id_ in qrels if id_ not in queries]:
-            _logger.warning("%s lacks these judged queries: %s", self._queries_file, listed(missing))
-        return queries
+        return {query.id: query.text for query in queries_in([self._queries_file])}
 
     def qrels(self, split: str) -> Qrels:
         """Judgements of a split; see `read_qrels`.
@@ -99,11 +90,18 @@ def write_beir_folder(
         # A folder inside the scratch folder, because scratch folders are private to their user.
         folder = Path(scratch) / path.name
         folder.mkdir()
-        write_jsonl(folder / CORPUS_FILE, (_as_record(document) for document in documents))
-        write_jsonl(folder / QUERIES_FILE, (_as_record(query) for query in queries))
+        write_jsonl(folder / _CORPUS_FILE, (_as_record(document) for document in documents))
+        write_jsonl(folder / _QUERIES_FILE, (_as_record(query) for query in queries))
         for split, judgements in qrels.items():
             write_qrels(folder / "qrels" / f"{split}.tsv", judgements)
         folder.replace(path)
+
+
+def _required(folder: Path, name: str) -> Path:
+    file = find_in_folder(folder, name)
+    if file is None:
+        raise DataError(f"{folder} holds neither {name} nor {name}.gz; expected a BEIR folder; check the path")
+    return file
 
 
 def _as_record(item: Document | Query) -> dict[str, object]:

@@ -1,77 +1,116 @@
-"""Documents and queries from files: BEIR folders, JSON Lines, and `id<TAB>text`."""
+"""Documents and queries from files, folders and public data sets, one at a time."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
-from aveyb_ir.data.documents import Document, Query, check_id
-from aveyb_ir.data.jsonl import read_jsonl
+from aveyb_ir.data.documents import Document, Query, as_id
+from aveyb_ir.data.hub import dataset_files, names_dataset
 from aveyb_ir.data.lines import read_lines
+from aveyb_ir.data.records import count_records, is_tsv, place, read_records, unit
+from aveyb_ir.data.seen_ids import SeenIds
 from aveyb_ir.errors import DataError
 
-CORPUS_FILE = "corpus.jsonl"
-QUERIES_FILE = "queries.jsonl"
+CORPUS = "corpus"
+QUERIES = "queries"
 
 _Item = TypeVar("_Item", Document, Query)
 
 
-def read_documents(path: str | Path) -> Iterator[Document]:
-    """Stream the documents of a BEIR folder or of one file; only the ids seen so far stay in memory.
+def read_documents(source: str | Path) -> Iterator[Document]:
+    """Stream the documents of a corpus; of what was read only a hash of each id stays in memory.
 
-    A file is JSON Lines with fields `_id` (or `id`, `docid`), `text` (or `contents`) and optionally `title` and
-    `metadata`, whatever other fields there are joining the metadata; or, if its name ends in `.tsv`, lines of
-    `id<TAB>text` without a header, as MS MARCO has them. Either may be gzipped. Whole numbers as ids become strings;
-    a null title or text becomes empty.
+    `source` is one of:
+
+    - a file of JSON Lines (`.jsonl`) or Parquet (`.parquet`) with fields `_id` (or `id`, `docid`), `text` (or
+      `contents`) and optionally `title` and `metadata`, whatever other fields there are joining the metadata;
+    - a file whose name ends in `.tsv`, with lines of `id<TAB>text` without a header, as MS MARCO has them;
+    - a BEIR folder, of which `corpus.jsonl` is read, or any folder of the files above;
+    - a data set on the Hugging Face Hub, `owner/name`, or a folder with a copy of one: its config `corpus` if it has
+      one. `owner/name:config` and `owner/name:config:split` choose.
+
+    Text files may be gzipped. Whole numbers as ids become strings; a null title or text becomes empty.
 
     Raises:
-        DataError: a file is missing or malformed, a record lacks its id or text, or an id comes twice.
+        DataError: a file is missing or malformed, a record lacks its id or text, an id comes twice, or it is not clear
+            which of several configs or splits is meant.
     """
-    return _read(_file_of(path, CORPUS_FILE), _document)
+    return documents_in(source_files(source, CORPUS))
 
 
-def read_queries(path: str | Path) -> Iterator[Query]:
-    """Stream the queries of a BEIR folder or of one file.
+def read_queries(source: str | Path) -> Iterator[Query]:
+    """Stream queries; sources are as in `read_documents`, with `queries` for `corpus`.
 
-    Files are as in `read_documents`, with fields `_id` (or `id`, `qid`) and `text` (or `query`).
+    The fields are `_id` (or `id`, `qid`) and `text` (or `query`).
 
     Raises:
         DataError: as `read_documents`.
     """
-    return _read(_file_of(path, QUERIES_FILE), _query)
+    return queries_in(source_files(source, QUERIES))
 
 
-def file_in_folder(folder: Path, name: str) -> Path:
-    """Find `name` or `name.gz` in a folder; raises DataError if neither is there."""
-    for candidate in (folder / name, folder / f"{name}.gz"):
-        if candidate.is_file():
-            return candidate
-    raise DataError(f"{folder} holds neither {name} nor {name}.gz; expected a BEIR folder; check the path")
+def count_documents(source: str | Path) -> int | None:
+    """Number of documents in a corpus, where that takes no parsing; None where a file is compressed.
+
+    Blank lines count too, so this is for progress bars.
+
+    Raises:
+        DataError: the source is no corpus, or a Parquet file is damaged.
+    """
+    return count_records(source_files(source, CORPUS))
 
 
-def _file_of(path: str | Path, name: str) -> Path:
-    return file_in_folder(Path(path), name) if Path(path).is_dir() else Path(path)
+def documents_in(files: Sequence[Path]) -> Iterator[Document]:
+    """Stream the documents of files, as `read_documents` does."""
+    return _read(files, _document)
 
 
-def _read(file: Path, build: Callable[[dict[str, Any]], _Item]) -> Iterator[_Item]:
-    line_of_id: dict[str, int] = {}
-    for line, record in _records(file):
-        try:
-            item = build(record)
-        except ValueError as problem:
-            raise DataError(f"{file} line {line}: {problem}") from problem
-        first_line = line_of_id.setdefault(item.id, line)
-        if first_line != line:
-            raise DataError(
-                f"{file} line {line}: id {item.id!r} was already used on line {first_line}; "
-                "expected every id once; remove or rename one of the two"
-            )
+def queries_in(files: Sequence[Path]) -> Iterator[Query]:
+    """Stream the queries of files, as `read_queries` does."""
+    return _read(files, _query)
+
+
+def source_files(source: str | Path, stem: str) -> list[Path]:
+    """Files that hold the corpus or the queries (`stem`) of a source; a missing one is reported when it is read."""
+    path = Path(source)
+    if path.is_dir() and (file := find_in_folder(path, f"{stem}.jsonl")):
+        return [file]
+    return dataset_files(source, configs=(stem,), splits=(stem, "train")) if names_dataset(source) else [path]
+
+
+def find_in_folder(folder: Path, name: str) -> Path | None:
+    """Find `name` or `name.gz` in a folder."""
+    return next((file for file in (folder / name, folder / f"{name}.gz") if file.is_file()), None)
+
+
+def _read(files: Sequence[Path], build: Callable[[dict[str, Any]], _Item]) -> Iterator[_Item]:
+    seen = SeenIds()
+    for file, number, item in _items(files, build):
+        if seen.add(item.id):
+            first = next((path, n) for path, n, earlier in _items(files, build) if earlier.id == item.id)
+            if first != (file, number):
+                raise DataError(
+                    f"{place(file, number)}: id {item.id!r} was already used {_where(*first, file)}; "
+                    "expected every id once; remove or rename one of the two"
+                )
         yield item
 
 
-def _records(file: Path) -> Iterator[tuple[int, dict[str, Any]]]:
-    if not file.name.removesuffix(".gz").endswith(".tsv"):
-        yield from read_jsonl(file)
-        return
+def _where(file: Path, number: int, here: Path) -> str:
+    return f"on {unit(file)} {number}" if file == here else f"in {place(file, number)}"
+
+
+def _items(files: Sequence[Path], build: Callable[[dict[str, Any]], _Item]) -> Iterator[tuple[Path, int, _Item]]:
+    for file in files:
+        for number, record in _tsv_records(file) if is_tsv(file) else read_records(file):
+            try:
+                item = build(record)
+            except ValueError as problem:
+                raise DataError(f"{place(file, number)}: {problem}") from problem
+            yield file, number, item
+
+
+def _tsv_records(file: Path) -> Iterator[tuple[int, dict[str, Any]]]:
     for line, row in read_lines(file):
         id_, tab, text = row.partition("\t")
         if not tab:
@@ -93,8 +132,7 @@ def _query(record: dict[str, Any]) -> Query:
 
 
 def _pop_id(record: dict[str, Any], *names: str) -> str:
-    value = record.pop(_present(record, names))
-    return check_id(str(value) if type(value) is int else value)
+    return as_id(record.pop(_present(record, names)))
 
 
 def _pop_text(record: dict[str, Any], *names: str) -> str:

@@ -48,3 +48,12 @@ def check_id(value: object) -> str:
     if _UNUSABLE.search(value):
         raise ValueError(f"id {value!r} holds a line break, a NUL or a lone surrogate; remove that character")
     return value
+
+
+def as_id(value: object) -> str:
+    """Return the id that a value in a data file stands for: itself, or a whole number in digits.
+
+    Raises:
+        ValueError: as `check_id`.
+    """
+    return check_id(str(value) if type(value) is int else value)

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from aveyb_ir.cli import main
-from aveyb_ir.cli.progress import count_documents, describe
+from aveyb_ir.cli.progress import describe
 from aveyb_ir.doctor import DeviceFacts, Facts, diagnose, find_problems
 from aveyb_ir.encoding import EncodingProgress
 from aveyb_ir.index import FaissFacts
@@ -103,6 +103,3 @@ def test_progress_says_only_what_is_known(tmp_path):
     assert describe(progress) == "Encoded 1,500 documents, 9,000 tokens/s"
     known = replace(progress, total_documents=4500)
     assert describe(known) == "Encoded 1,500 of 4,500 documents, 9,000 tokens/s, about 0:01:00 left"
-    (tmp_path / "corpus.jsonl").write_text("{}\n{}\n", encoding="utf-8")
-    assert count_documents(tmp_path) == count_documents(tmp_path / "corpus.jsonl") == 2
-    assert count_documents(tmp_path / "corpus.jsonl.gz") is None
