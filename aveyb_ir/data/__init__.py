@@ -5,8 +5,10 @@ from aveyb_ir.data.beir_pairs import training_rows_from_beir
 from aveyb_ir.data.collection import Collection
 from aveyb_ir.data.corpus import count_documents, read_documents, read_queries
 from aveyb_ir.data.documents import Document, Query
+from aveyb_ir.data.hub_collection import HubCollection
 from aveyb_ir.data.jsonl import read_jsonl, write_jsonl
 from aveyb_ir.data.lines import write_lines
+from aveyb_ir.data.open_collection import open_collection, open_collections
 from aveyb_ir.data.own_documents import OwnDocument, check_own_document, is_own_document
 from aveyb_ir.data.pairs import TrainingRow, read_training_rows
 from aveyb_ir.data.qrels import Qrels, checked_qrels, read_qrels, write_qrels
@@ -17,6 +19,7 @@ __all__ = [
     "BeirFolder",
     "Collection",
     "Document",
+    "HubCollection",
     "OwnDocument",
     "Qrels",
     "Query",
@@ -28,6 +31,8 @@ __all__ = [
     "is_own_document",
     "count_documents",
     "listed",
+    "open_collection",
+    "open_collections",
     "read_documents",
     "read_jsonl",
     "read_qrels",

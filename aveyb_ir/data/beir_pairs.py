@@ -1,9 +1,9 @@
-"""Training rows out of a BEIR folder: its judgements joined with its texts."""
+"""Training rows out of a collection: its judgements joined with its texts."""
 
 import logging
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping, Set
 
-from aveyb_ir.data.beir import BeirFolder
+from aveyb_ir.data.collection import Collection
 from aveyb_ir.data.pairs import TrainingRow
 from aveyb_ir.data.wording import listed
 from aveyb_ir.errors import DataError
@@ -11,7 +11,7 @@ from aveyb_ir.errors import DataError
 _logger = logging.getLogger(__name__)
 
 
-def training_rows_from_beir(folder: BeirFolder, split: str = "train") -> list[TrainingRow]:
+def training_rows_from_beir(collection: Collection, split: str = "train") -> list[TrainingRow]:
     """Make one row per query of a split, with the full texts of all documents of grade 1 or more as positives.
 
     The corpus is streamed; only the relevant documents stay in memory. Ids that are judged but absent, and texts that
@@ -22,13 +22,13 @@ def training_rows_from_beir(folder: BeirFolder, split: str = "train") -> list[Tr
     """
     relevant = {
         query_id: [document_id for document_id, grade in judged.items() if grade >= 1]
-        for query_id, judged in folder.qrels(split).items()
+        for query_id, judged in collection.qrels(split).items()
     }
     wanted = {document_id for document_ids in relevant.values() for document_id in document_ids}
-    texts = {document.id: document.full_text for document in folder.documents() if document.id in wanted}
-    queries = folder.queries()
-    _report(folder, "queries", relevant, queries)
-    _report(folder, "documents", wanted, texts)
+    texts = {document.id: document.full_text for document in collection.documents() if document.id in wanted}
+    queries = collection.queries()
+    _report(collection, "queries", relevant.keys(), queries)
+    _report(collection, "documents", wanted, texts)
     rows = []
     for query_id, document_ids in relevant.items():
         anchor = queries.get(query_id, "")
@@ -37,14 +37,14 @@ def training_rows_from_beir(folder: BeirFolder, split: str = "train") -> list[Tr
             rows.append(TrainingRow(anchor, tuple(positives)))
     if not rows:
         raise DataError(
-            f"{folder.path} split {split!r} joins no query with a relevant document; "
+            f"{collection} split {split!r} joins no query with a relevant document; "
             "expected the ids of qrels in the corpus and the queries; check that the files belong together"
         )
     return rows
 
 
-def _report(folder: BeirFolder, what: str, wanted: Collection[str], texts: Mapping[str, str]) -> None:
+def _report(collection: Collection, what: str, wanted: Set[str], texts: Mapping[str, str]) -> None:
     if absent := [id_ for id_ in wanted if id_ not in texts]:
-        _logger.warning("%s lacks these judged %s: %s", folder.path, what, listed(sorted(absent)))
+        _logger.warning("%s lacks these judged %s: %s", collection, what, listed(sorted(absent)))
     if empty := [id_ for id_ in wanted if id_ in texts and not texts[id_].strip()]:
-        _logger.warning("%s has judged %s without text: %s", folder.path, what, listed(sorted(empty)))
+        _logger.warning("%s has judged %s without text: %s", collection, what, listed(sorted(empty)))

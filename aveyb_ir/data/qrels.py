@@ -3,13 +3,14 @@
 import csv
 import io
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from numbers import Integral
 from pathlib import Path
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
-from aveyb_ir.data.documents import check_id
+from aveyb_ir.data.documents import as_id, check_id
 from aveyb_ir.data.lines import read_lines, write_lines
+from aveyb_ir.data.records import place, read_records
 from aveyb_ir.errors import DataError
 
 Qrels: TypeAlias = dict[str, dict[str, int]]
@@ -17,6 +18,8 @@ Qrels: TypeAlias = dict[str, dict[str, int]]
 
 _MAX_GRADE = 999_999  # trec_eval allocates memory in proportion to the highest grade
 _GRADE = re.compile(r"([+-]?[0-9]{1,6})(?:\.0*)?")
+_FIELDS = ("query-id", "corpus-id", "score")
+_RECORD_ENDINGS = (".parquet", ".jsonl", ".jsonl.gz")
 _HEADER_ENDS = ("score", "relevance", "rel", "label", "grade")
 
 
@@ -37,26 +40,32 @@ def read_qrels(path: str | Path) -> Qrels:
     """Read judgements: `query document grade` (BEIR) or `query iteration document grade` (TREC), a line each.
 
     Columns are split at tabs where a line has them (then ids may hold spaces, and quotes are CSV's), else at
-    whitespace. A first line that ends in a word such as `score` is a header. Grades are whole numbers of up to six
+    whitespace. A first line that ends in a word such as `score` is a header. Files named `.parquet` or `.jsonl` have
+    fields `query-id`, `corpus-id` and `score`, as on the Hugging Face Hub. Grades are whole numbers of up to six
     digits, `1.0` being 1; zero and negative ones are kept, since a judged query counts even if nothing answers it.
 
     Raises:
         DataError: a line is not a judgement, a pair has two different grades, or there is no judgement at all.
     """
+    return read_qrels_files([Path(path)])
+
+
+def read_qrels_files(files: Sequence[Path]) -> Qrels:
+    """Read the judgements of several files as one, as `read_qrels` reads one."""
     qrels: Qrels = {}
-    for index, (line, text) in enumerate(read_lines(path)):
-        try:
-            columns = _columns(text)
-            if index == 0 and columns[-1].strip().lower() in _HEADER_ENDS:
-                continue
-            query_id, document_id, grade = _judgement(columns)
-            if qrels.setdefault(query_id, {}).setdefault(document_id, grade) != grade:
-                earlier = qrels[query_id][document_id]
-                raise ValueError(f"{query_id} {document_id} has grade {grade} after {earlier}; keep one of the two")
-        except ValueError as problem:
-            raise DataError(f"{path} line {line}: {problem}") from problem
+    for file in files:
+        is_record_file = file.name.endswith(_RECORD_ENDINGS)
+        for number, row in read_records(file) if is_record_file else _rows(file):
+            try:
+                query_id, document_id, grade = _judgement(_columns_of(row) if isinstance(row, dict) else row)
+                if qrels.setdefault(query_id, {}).setdefault(document_id, grade) != grade:
+                    earlier = qrels[query_id][document_id]
+                    raise ValueError(f"{query_id} {document_id} has grade {grade} after {earlier}; keep one of the two")
+            except ValueError as problem:
+                raise DataError(f"{place(file, number)}: {problem}") from problem
     if not qrels:
-        raise DataError(f"{path} holds no judgement; expected lines of query, document, grade; check the file")
+        shown = ", ".join(map(str, files))
+        raise DataError(f"{shown} holds no judgement; expected lines of query, document, grade; check the file")
     return qrels
 
 
@@ -67,6 +76,20 @@ def write_qrels(path: str | Path, qrels: Mapping[str, Mapping[str, int]]) -> Non
         DataError: as `checked_qrels`; nothing is written then.
     """
     write_lines(path, _tsv_lines(checked_qrels(qrels)))
+
+
+def _rows(file: Path) -> Iterator[tuple[int, list[str]]]:
+    for index, (line, text) in enumerate(read_lines(file)):
+        columns = _columns(text)
+        if index > 0 or columns[-1].strip().lower() not in _HEADER_ENDS:
+            yield line, columns
+
+
+def _columns_of(record: dict[str, Any]) -> list[str]:
+    if missing := [name for name in _FIELDS if name not in record]:
+        raise ValueError(f"no field {' or '.join(missing)} among {', '.join(record) or 'none'}; add or rename it")
+    query_id, document_id, grade = (record[name] for name in _FIELDS)
+    return [as_id(query_id), as_id(document_id), str(grade)]
 
 
 def _tsv_lines(qrels: Qrels) -> Iterator[str]:
