@@ -146,10 +146,25 @@ def _working_folder(recipe: Recipe, output: Path, resume: bool) -> Iterator[Path
         yield checkpoints
 
 
+def can_resume(recipe: Recipe, *, output: str | Path | None = None) -> bool:
+    """Whether an unfinished run of this recipe left a checkpoint that `train` with `resume` would go on from."""
+    recipe, folder = _with_output(recipe, output)
+    checkpoints = checkpoints_folder(folder)
+    return _has_checkpoint(checkpoints) and _is_of(recipe, checkpoints)
+
+
+def _has_checkpoint(checkpoints: Path) -> bool:
+    return (checkpoints / RECIPE_FILE).is_file() and get_last_checkpoint(str(checkpoints)) is not None
+
+
+def _is_of(recipe: Recipe, checkpoints: Path) -> bool:
+    return (checkpoints / RECIPE_FILE).read_text(encoding="utf-8") == recipe.to_yaml()
+
+
 def _check_resumable(recipe: Recipe, checkpoints: Path) -> None:
-    if not (checkpoints / RECIPE_FILE).is_file() or get_last_checkpoint(str(checkpoints)) is None:
+    if not _has_checkpoint(checkpoints):
         raise ValueError(f"resume: got no checkpoint in {checkpoints}, expected one; train without resume")
-    if (checkpoints / RECIPE_FILE).read_text(encoding="utf-8") != recipe.to_yaml():
+    if not _is_of(recipe, checkpoints):
         raise RecipeError(
             f"{checkpoints / RECIPE_FILE}: got checkpoints of another recipe, expected this one; "
             "use that recipe, or train without resume and with overwrite"

@@ -4,7 +4,7 @@ InfoNCE with in-batch negatives (van den Oord et al. 2018, arXiv 1807.03748), co
 (GradCache, Gao et al. 2021, arXiv 2101.06983) where a batch is larger than what fits in memory at once.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import torch
@@ -14,6 +14,10 @@ from sentence_transformers.base.losses.gradcache import CachedLossMixin
 
 POSITIVE, NEGATIVE, IGNORED = 1, 0, -1
 """What a document is to an anchor, in the labels of a batch."""
+
+
+_SLICE_TOKENS = {"cpu": 4096, "cuda": 65_536}
+"""Padded tokens that keep a device busy; more at once would only add padding."""
 
 
 def contrastive_loss(
@@ -59,8 +63,22 @@ class InBatchNegativesLoss(CachedLossMixin, torch.nn.Module):  # type: ignore[mi
         if max(len(group["input_ids"]) for group in features) > self.mini_batch_size:
             cached: torch.Tensor = CachedLossMixin.forward_cached(self, features, labels)
             return cached
-        queries, documents = (self.model(group)["sentence_embedding"] for group in features)
+        queries, documents = (self._embed(group) for group in features)
         return contrastive_loss(queries, documents, labels, self.scale)
+
+    def _embed(self, group: dict[str, torch.Tensor]) -> torch.Tensor:
+        """Embed texts (n, d) in slices, each as wide as its longest text, unless the model computes no padding anyway."""
+        if hasattr(self.model.transformers_model, "encode_chunks"):
+            whole: torch.Tensor = self.model(group)["sentence_embedding"]
+            return whole
+        lengths = group["attention_mask"].sum(dim=1).tolist()
+        budget = _SLICE_TOKENS.get(group["input_ids"].device.type, _SLICE_TOKENS["cuda"])
+        return torch.cat(
+            [
+                self.model({name: tensor[start:stop, :width] for name, tensor in group.items()})["sentence_embedding"]
+                for start, stop, width in _slices(lengths, budget)
+            ]
+        )
 
     def calculate_loss(
         self, reps: list[list[torch.Tensor]], labels: torch.Tensor, *, with_backward: bool = False
@@ -76,3 +94,14 @@ class InBatchNegativesLoss(CachedLossMixin, torch.nn.Module):  # type: ignore[mi
     def get_config_dict(self) -> dict[str, Any]:
         """What the loss was set to, for the model card."""
         return {"scale": self.scale, "mini_batch_size": self.mini_batch_size}
+
+
+def _slices(lengths: Sequence[int], budget: int) -> Iterator[tuple[int, int, int]]:
+    """Cut rows in their order into slices of at most `budget` padded tokens: start, stop and longest text of each."""
+    start, width = 0, 0
+    for row, length in enumerate(lengths):
+        if row > start and (row + 1 - start) * max(width, length) > budget:
+            yield start, row, width
+            start, width = row, 0
+        width = max(width, length)
+    yield start, len(lengths), width

@@ -23,6 +23,11 @@ def load_training_set(data: DataSection) -> TrainingSet:
     return TrainingSet.from_rows(rows, source=source, max_negatives=data.negatives)
 
 
+def training_data_fingerprint(data: DataSection) -> str:
+    """What `training.json` records of the data that a model was trained on. Raises like `load_training_set`."""
+    return load_training_set(data).fingerprint
+
+
 def tokenizer_texts(data: DataSection, training_set: TrainingSet) -> Iterator[str]:
     """What a tokenizer is learnt from: the anchors and, where there is one, the whole corpus."""
     yield from training_set.anchors

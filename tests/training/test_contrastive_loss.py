@@ -8,7 +8,7 @@ from sentence_transformers.sentence_transformer.losses import MultipleNegativesR
 
 from aveyb_ir.config import FreshModel, ModelSection, TokenizerTraining
 from aveyb_ir.training import build_sentence_transformer
-from aveyb_ir.training.loss import IGNORED, InBatchNegativesLoss, contrastive_loss
+from aveyb_ir.training.loss import _SLICE_TOKENS, IGNORED, InBatchNegativesLoss, contrastive_loss
 
 TEXTS = [f"text number {i} " + "word " * (3 * i) for i in range(7)]
 
@@ -76,3 +76,22 @@ def test_scores_keep_their_precision_under_bfloat16() -> None:
     with torch.autocast("cpu", dtype=torch.bfloat16):
         mixed = contrastive_loss(queries, documents, labels(), 20.0)
     assert mixed == contrastive_loss(queries, documents, labels(), 20.0)
+
+
+def test_slices_of_like_length_spare_padding_and_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    fields = {"hidden_size": 16, "intermediate_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2}
+    section = ModelSection(
+        fresh_transformer={"model_type": "bert", **fields}, train_tokenizer=TokenizerTraining(vocab_size=300)
+    )
+    padded = build_sentence_transformer(section, TEXTS, device="cpu").eval()
+    widths: list[tuple[int, ...]] = []
+    padded[0].register_forward_pre_hook(lambda _, given: widths.append(tuple(given[0]["input_ids"].shape)))
+    loss = InBatchNegativesLoss(padded, scale=20.0, mini_batch_size=7)
+    whole = loss(features(padded), labels())
+    assert len(widths) == 2
+    monkeypatch.setitem(_SLICE_TOKENS, "cpu", 60)
+    sliced = loss(features(padded), labels())
+    assert sum(rows for rows, _ in widths[2:]) == 4 + 7
+    assert sum(rows * width for rows, width in widths[2:]) < sum(rows * width for rows, width in widths[:2])
+    torch.testing.assert_close(sliced, whole)
+    torch.testing.assert_close(gradients(padded, sliced), gradients(padded, whole), rtol=1e-4, atol=1e-5)
