@@ -67,7 +67,7 @@ class InBatchNegativesLoss(CachedLossMixin, torch.nn.Module):  # type: ignore[mi
         return contrastive_loss(queries, documents, labels, self.scale)
 
     def _embed(self, group: dict[str, torch.Tensor]) -> torch.Tensor:
-        """Embed texts (n, d) in slices, each as wide as its longest text, unless the model computes no padding anyway."""
+        """Embed texts (n, d) in slices, each as wide as its longest text; Avey-B computes no padding anyway."""
         if hasattr(self.model.transformers_model, "encode_chunks"):
             whole: torch.Tensor = self.model(group)["sentence_embedding"]
             return whole
