@@ -73,12 +73,8 @@ class InBatchNegativesLoss(CachedLossMixin, torch.nn.Module):  # type: ignore[mi
             return whole
         lengths = group["attention_mask"].sum(dim=1).tolist()
         budget = _SLICE_TOKENS.get(group["input_ids"].device.type, _SLICE_TOKENS["cuda"])
-        return torch.cat(
-            [
-                self.model({name: tensor[start:stop, :width] for name, tensor in group.items()})["sentence_embedding"]
-                for start, stop, width in _slices(lengths, budget)
-            ]
-        )
+        slices = (_sliced(group, *place) for place in _slices(lengths, budget))
+        return torch.cat([self.model(part)["sentence_embedding"] for part in slices])
 
     def calculate_loss(
         self, reps: list[list[torch.Tensor]], labels: torch.Tensor, *, with_backward: bool = False
@@ -105,3 +101,10 @@ def _slices(lengths: Sequence[int], budget: int) -> Iterator[tuple[int, int, int
             start, width = row, 0
         width = max(width, length)
     yield start, len(lengths), width
+
+
+def _sliced(group: dict[str, Any], start: int, stop: int, width: int) -> dict[str, Any]:
+    """Some rows of a batch that is padded on the right; what is no tensor is kept."""
+    return {
+        name: value[start:stop, :width] if isinstance(value, torch.Tensor) else value for name, value in group.items()
+    }
