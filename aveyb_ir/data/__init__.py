@@ -10,7 +10,8 @@ from aveyb_ir.data.jsonl import read_jsonl, write_jsonl
 from aveyb_ir.data.lines import write_lines
 from aveyb_ir.data.open_collection import open_collection, open_collections
 from aveyb_ir.data.own_documents import OwnDocument, check_own_document, is_own_document
-from aveyb_ir.data.pairs import TrainingRow, read_training_rows
+from aveyb_ir.data.pair_fields import TrainingRow
+from aveyb_ir.data.pairs import iter_training_rows, read_training_rows
 from aveyb_ir.data.qrels import Qrels, checked_qrels, read_qrels, write_qrels
 from aveyb_ir.data.runs import Run, checked_run, read_run, trec_order, write_run
 from aveyb_ir.data.wording import listed
@@ -30,6 +31,7 @@ __all__ = [
     "checked_run",
     "is_own_document",
     "count_documents",
+    "iter_training_rows",
     "listed",
     "open_collection",
     "open_collections",

@@ -4,7 +4,7 @@ import logging
 from collections.abc import Mapping, Set
 
 from aveyb_ir.data.collection import Collection
-from aveyb_ir.data.pairs import TrainingRow
+from aveyb_ir.data.pair_fields import TrainingRow
 from aveyb_ir.data.wording import listed
 from aveyb_ir.errors import DataError
 

@@ -1,145 +1,132 @@
-"""Training rows: an anchor, the texts that answer it, and texts that look as if they did."""
+"""Training rows from files, folders and public data sets."""
 
 import logging
-import re
 from collections import defaultdict
-from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from aveyb_ir.data.jsonl import parse_object
-from aveyb_ir.data.lines import read_lines
+from aveyb_ir.data.hub import dataset_files, names_dataset
+from aveyb_ir.data.pair_fields import LeftOutError, TrainingRow, pick, training_row
+from aveyb_ir.data.pair_ids import POSITIVE_IDS, named_ids, texts_of, with_texts
+from aveyb_ir.data.pair_records import pair_records
+from aveyb_ir.data.pair_report import RowReport
 from aveyb_ir.data.wording import listed
 from aveyb_ir.errors import DataError
-
-_ANCHORS = ("anchor", "query", "question", "sentence1")
-_POSITIVES = ("positive", "positives", "pos", "answer", "answers", "passage", "sentence2")
-_NEGATIVES = ("negative", "negatives", "neg")
-_NUMBERED_NEGATIVE = re.compile(r"negative_([0-9]+)")
-_MAX_LISTED_PROBLEMS = 50
 
 _logger = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class TrainingRow:
-    """One lesson: `anchor` belongs with every one of `positives` and with none of `negatives`.
+def read_training_rows(source: str | Path, *, corpus: str | Path | None = None) -> list[TrainingRow]:
+    """Read training rows, taking fields by name, whatever their order.
 
-    There is at least one positive; no text is empty. `line` is where the row was read, 0 if it comes from no line.
-    """
+    `source` is a file of JSON Lines, Parquet or TSV, a folder of such files, or the train split of a data set on the
+    Hugging Face Hub (`owner/name`, `owner/name:config` or `owner/name:config:split`) or of a folder with a copy.
 
-    anchor: str
-    positives: tuple[str, ...]
-    negatives: tuple[str, ...] = ()
-    line: int = 0
+    | role      | accepted names                                                   | value              |
+    |-----------|------------------------------------------------------------------|--------------------|
+    | anchor    | anchor, query, question, sentence1, query_text                   | text               |
+    | positives | positive, positives, pos, answer, answers, passage, sentence2,   | text or list       |
+    |           | positive_passages                                                |                    |
+    | negatives | negative, negatives, neg, negative_passages, and any number of   | text, list or null |
+    |           | negative_1, negative_2, ...                                      |                    |
+    | scores    | pos_scores and neg_scores, or one of score, scores, label,       | see below          |
+    |           | labels                                                           |                    |
 
+    So rows made for Sentence Transformers, FlagEmbedding and Tevatron are understood. An item of a list is a text, or
+    an object with `text` and perhaps `title`; `answers` beside `positive_passages` are not used. TSV has no field names
+    unless its first line consists of them: an anchor, a positive and any number of negatives, as in MS MARCO's triples.
 
-class _EmptyAnchorError(ValueError):
-    """A row that teaches nothing but harms nothing either."""
+    `pos_scores` and `neg_scores` are lists with a number for each text. `score` is such a list, positives first; or how
+    far the only positive is above the negative, or a list of that for each negative; or, of a pair without negatives,
+    1, or 0, which leaves the row out with a warning.
 
-
-def read_training_rows(path: str | Path) -> list[TrainingRow]:
-    """Read training rows from JSON Lines, taking fields by name, whatever their order.
-
-    | role      | accepted names                                                          | value               |
-    |-----------|-------------------------------------------------------------------------|---------------------|
-    | anchor    | anchor, query, question, sentence1                                      | text                |
-    | positives | positive, positives, pos, answer, answers, passage, sentence2           | text or list        |
-    | negatives | negative, negatives, neg, and any number of negative_1, negative_2, ... | text, list or null  |
+    Rows with `positive_document_ids` and `negative_document_ids` need `corpus`, a source as of `read_documents`. It is
+    streamed; only the texts that rows name stay in memory. Documents that it lacks are left out with a warning.
 
     Other fields are not used; a logged warning names them. Rows with an empty anchor are left out with a warning. A
     negative that is, to the letter, a positive of its own row or of another row with the same anchor is dropped with a
     warning, since training on it would push the right answer away.
 
     Raises:
-        DataError: rows are malformed (one error for all of them, with their lines), or no row is left.
+        DataError: the source cannot be read, rows are malformed (one error for all of them, with their lines), or no
+            row is left.
     """
-    rows: list[TrainingRow] = []
-    problems: list[str] = []
-    empty: list[int] = []
-    unused: set[str] = set()
-    for line, text in read_lines(path):
-        try:
-            record = parse_object(text)
-            rows.append(_row(record, line))
-            unused.update(name for name in record if not _has_role(name))
-        except _EmptyAnchorError:
-            empty.append(line)
-        except ValueError as problem:
-            problems.append(f"line {line}: {problem}")
-    if empty:
-        _logger.warning("%s: left out rows with an empty anchor, lines %s", path, listed(empty))
-    if problems:
-        found = listed(problems, limit=_MAX_LISTED_PROBLEMS, separator="; ")
-        raise DataError(f"{path} has {len(problems)} unusable rows; mend or remove them: {found}")
-    if unused:
-        _logger.warning("%s: fields not used: %s", path, listed(sorted(unused)))
-    if not rows:
-        raise DataError(f"{path} holds no training row; expected an anchor and a positive a line; check the file")
-    return _without_false_negatives(path, rows)
-
-
-def _has_role(name: str) -> bool:
-    return name in (*_ANCHORS, *_POSITIVES, *_NEGATIVES) or bool(_NUMBERED_NEGATIVE.fullmatch(name))
-
-
-def _row(record: dict[str, Any], line: int) -> TrainingRow:
-    anchor_field = _only_field(record, _ANCHORS, "anchor")
-    positive_field = _only_field(record, _POSITIVES, "positive")
-    anchor = record[anchor_field]
-    if not isinstance(anchor, str):
-        raise ValueError(f"{anchor_field} is {_shown(anchor)}, expected a text")
-    positives = _texts(record[positive_field], positive_field)
-    negatives = [text for name in _negative_fields(record) for text in _texts(record[name], name, optional=True)]
-    if not anchor.strip():
-        raise _EmptyAnchorError
-    return TrainingRow(anchor, _unique(positives), _unique(negatives), line)
-
-
-def _only_field(record: dict[str, Any], names: tuple[str, ...], role: str) -> str:
-    present = [name for name in names if name in record]
-    if len(present) == 1:
-        return present[0]
-    if present:
-        raise ValueError(f"{' and '.join(present)} both give the {role}, expected one of them")
-    raise ValueError(f"no {role} among fields {', '.join(record) or 'none'}, expected one of {', '.join(names)}")
-
-
-def _negative_fields(record: dict[str, Any]) -> list[str]:
-    numbered = {name: int(match[1]) for name in record if (match := _NUMBERED_NEGATIVE.fullmatch(name))}
-    return [name for name in _NEGATIVES if name in record] + sorted(numbered, key=numbered.__getitem__)
-
-
-def _texts(value: object, name: str, optional: bool = False) -> list[str]:
-    if optional and (value is None or value == []):
-        return []
-    texts = [value] if isinstance(value, str) else value
-    if not isinstance(texts, list) or not texts:
-        raise ValueError(f"{name} is {_shown(value)}, expected a text or a list of texts")
-    for text in texts:
-        if not isinstance(text, str) or not text.strip():
-            raise ValueError(f"{name} holds {_shown(text)}, expected a text that is not empty")
-    return texts
-
-
-def _shown(value: object) -> str:
-    return "null" if value is None else f"{value!r:.40}"
-
-
-def _unique(texts: Iterable[str]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(texts))
-
-
-def _without_false_negatives(path: str | Path, rows: list[TrainingRow]) -> list[TrainingRow]:
+    rows = list(_rows(source, corpus))
     positives_of: defaultdict[str, set[str]] = defaultdict(set)
     for row in rows:
         positives_of[row.anchor].update(row.positives)
-    kept = [
-        replace(row, negatives=tuple(text for text in row.negatives if text not in positives_of[row.anchor]))
-        for row in rows
-    ]
-    changed = [row.line for row, new in zip(rows, kept, strict=True) if row.negatives != new.negatives]
-    if changed:
-        _logger.warning("%s: dropped negatives that are positives of their anchor, lines %s", path, listed(changed))
+    kept = [_without(row, positives_of[row.anchor]) for row in rows]
+    _report_dropped(source, [row.line for row, new in zip(rows, kept, strict=True) if row is not new])
     return kept
+
+
+def iter_training_rows(source: str | Path, *, corpus: str | Path | None = None) -> Iterator[TrainingRow]:
+    """Stream the rows of `read_training_rows`, for data larger than memory.
+
+    Warnings, and the error about all malformed rows, come after the last row. Negatives are compared with the positives
+    of their own row only; the whole set would have to be known to compare them with those of other rows.
+
+    Raises:
+        DataError: as `read_training_rows`.
+    """
+    dropped: list[int] = []
+    for row in _rows(source, corpus):
+        kept = _without(row, row.positives)
+        if kept is not row:
+            dropped.append(row.line)
+        yield kept
+    _report_dropped(source, dropped)
+
+
+def _rows(source: str | Path, corpus: str | Path | None) -> Iterator[TrainingRow]:
+    files = dataset_files(source, splits=("train",)) if names_dataset(source) else [Path(source)]
+    texts = None if corpus is None else _texts(source, files, corpus)
+    report = RowReport(source, files)
+    for file in files:
+        for number, parse in pair_records(file):
+            try:
+                record = _joined(parse(), texts)
+                row = training_row(record, number)
+            except LeftOutError as reason:
+                report.leave_out(file, number, reason)
+            except ValueError as problem:
+                report.fail(file, number, problem)
+            else:
+                report.take(record)
+                yield row
+    report.finish()
+
+
+def _joined(record: dict[str, Any], texts: dict[str, str] | None) -> dict[str, Any]:
+    if POSITIVE_IDS not in record:
+        return record
+    if texts is None:
+        raise ValueError(f"{POSITIVE_IDS} names documents without their texts, expected a corpus that has them")
+    return with_texts(record, texts)
+
+
+def _texts(source: str | Path, files: Sequence[Path], corpus: str | Path) -> dict[str, str]:
+    """Texts of the documents that rows name by id, which takes a first pass over the rows."""
+    wanted = {id_ for file in files for _, parse in pair_records(file) for id_ in named_ids(parse)}
+    if not wanted:
+        raise DataError(f"{source} has no {POSITIVE_IDS}, expected some, since a corpus was given; leave it away")
+    texts = texts_of(corpus, wanted)
+    if absent := sorted(wanted - texts.keys()):
+        _logger.warning("%s has no text for these documents of %s: %s", corpus, source, listed(absent))
+    return texts
+
+
+def _without(row: TrainingRow, positives: Collection[str]) -> TrainingRow:
+    """The row itself, or without the negatives that are among these positives."""
+    places = [place for place, text in enumerate(row.negatives) if text not in positives]
+    if len(places) == len(row.negatives):
+        return row
+    scores = pick(row.negative_scores, places)
+    return replace(row, negatives=pick(row.negatives, places), negative_scores=scores)
+
+
+def _report_dropped(source: str | Path, lines: Sequence[int]) -> None:
+    if lines:
+        _logger.warning("%s: dropped negatives that are positives of their anchor, lines %s", source, listed(lines))

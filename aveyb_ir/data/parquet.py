@@ -80,7 +80,7 @@ def _is_json(kind: pa.DataType) -> bool:
 
 
 def _is_time(kind: pa.DataType) -> bool:
-    return types.is_timestamp(kind) or types.is_date(kind) or types.is_time(kind)
+    return bool(types.is_timestamp(kind) or types.is_date(kind) or types.is_time(kind))
 
 
 def _plain(batch: pa.RecordBatch) -> pa.RecordBatch:
