@@ -1,28 +1,49 @@
 """`aveyb-ir evaluate`."""
 
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from aveyb_ir.cli.options import Device, Dtype, Json, MaxLength
-from aveyb_ir.cli.output import counting, print_evaluation, print_json
+from aveyb_ir.cli.output import counting, print_json, print_rows
+
+if TYPE_CHECKING:
+    from aveyb_ir.evaluation import Evaluation
 
 
 def evaluate(
-    model: Annotated[str | None, typer.Option(help="Model folder or Hub name, with --data.")] = None,
-    data: Annotated[Path | None, typer.Option(help="BEIR folder.")] = None,
-    split: Annotated[str, typer.Option(help="Judgements of the folder to use.")] = "test",
-    qrels: Annotated[Path | None, typer.Option(help="File of judgements, with --run.")] = None,
+    model: Annotated[str | None, typer.Option(help="Model folder or Hub name, or bm25; with --data.")] = None,
+    index: Annotated[Path | None, typer.Option(help="Index directory to measure as it is, with --data.")] = None,
     run: Annotated[Path | None, typer.Option(help="File of answers: a TREC run, or .json.")] = None,
+    data: Annotated[
+        list[str] | None,
+        typer.Option(help="BEIR folder, folder of them, or public name such as BeIR/nq; may be repeated."),
+    ] = None,
+    qrels: Annotated[Path | None, typer.Option(help="File of judgements for --run, instead of --data.")] = None,
+    split: Annotated[str | None, typer.Option(help="Whose judgements: test, or dev for msmarco, if not said.")] = None,
+    protocol: Annotated[
+        str, typer.Option(help="full: as trec_eval; paper: to stand beside Avey-B's paper, never beside full.")
+    ] = "full",
     metric: Annotated[
-        list[str] | None, typer.Option(help="ndcg@K, recall@K, precision@K, success@K, map, mrr@K; may be repeated.")
+        list[str] | None,
+        typer.Option(
+            help="ndcg@K, recall@K, precision@K, success@K, map, mrr@K, or with the paper's protocol paper-ndcg@K; "
+            "may be repeated."
+        ),
     ] = None,
     top_k: Annotated[int, typer.Option(min=1, help="Hits per query that are scored.")] = 1000,
     own_document: Annotated[
         str, typer.Option(help="Whether the document with the query's id may be a hit: auto, ignore or keep.")
     ] = "auto",
-    write_run: Annotated[Path | None, typer.Option(help="Write the model's hits as a TREC run.")] = None,
+    bm25: Annotated[bool, typer.Option(help="Measure BM25 beside the model.")] = True,
+    name: Annotated[str | None, typer.Option(help="What tables and reports call the system.")] = None,
+    vectors: Annotated[Path | None, typer.Option(help="Folder that keeps document vectors for the next time.")] = None,
+    output: Annotated[
+        Path | None, typer.Option(help="Report for `aveyb-ir compare`: a .json file, or a folder for one of each.")
+    ] = None,
+    write_run: Annotated[Path | None, typer.Option(help="Write the hits as a TREC run (one --data only).")] = None,
     per_query: Annotated[bool, typer.Option("--per-query", help="Add the values of single queries (with --json).")] = (
         False
     ),
@@ -31,53 +52,134 @@ def evaluate(
     max_length: MaxLength = None,
     json: Json = False,
 ) -> None:
-    """Measure a model on a BEIR folder (--model, --data), or answers against judgements (--qrels, --run)."""
-    by_model, by_file = (model, data), (qrels, run)
-    if None not in by_model and by_file == (None, None):
-        evaluation, found = _of_model(model, data, split, metric, top_k, own_document, (device, dtype, max_length))
-        if write_run is not None:
-            _write(write_run, found)
-    elif None not in by_file and by_model == (None, None):
-        evaluation = _of_files(qrels, run, metric, own_document)
+    """Measure a model (--model), an index (--index) or answers (--run) on collections (--data), with BM25 beside."""
+    sources = data or []
+    _check_usage(model, index, run, sources, qrels, write_run, output)
+    options = {"metrics": metric or None, "own_document": own_document, "protocol": protocol}
+    if run is not None:
+        found = [[_of_run(run, sources, qrels, split, name, options)]]
     else:
-        raise typer.BadParameter("give --model and --data, or --qrels and --run")
+        encoder = {"device": device, "dtype": dtype, "max_length": max_length}
+        options |= {"split": split, "top_k": top_k, "vectors": vectors}
+        found = list(_of_system(model, index, sources, name, bm25, write_run, encoder, options))
+    if output is not None:
+        _write(output, found)
     if json:
-        print_json(evaluation.to_json(per_query=per_query))
+        print_json(_as_json(found, per_query))
     else:
-        print_evaluation(evaluation)
+        _print(found)
 
 
-def _of_model(
-    model: Any, data: Any, split: str, metric: list[str] | None, top_k: int, own_document: Any, where: tuple[Any, ...]
-) -> tuple[Any, Any]:
-    from aveyb_ir.data import BeirFolder
+def _check_usage(
+    model: str | None,
+    index: Path | None,
+    run: Path | None,
+    data: Sequence[str],
+    qrels: Path | None,
+    write_run: Path | None,
+    output: Path | None,
+) -> None:
+    if sum(one is not None for one in (model, index, run)) != 1:
+        raise typer.BadParameter("give one of --model, --index and --run")
+    if run is None and (not data or qrels is not None):
+        raise typer.BadParameter("give --data, and --qrels only with --run")
+    if run is not None and (len(data) + (qrels is not None) != 1 or write_run is not None):
+        raise typer.BadParameter("give --qrels or one --data with --run, and no --write-run")
+    if len(data) > 1 and (write_run is not None or (output is not None and output.suffix == ".json")):
+        raise typer.BadParameter("with several --data give --output a folder, and no --write-run")
 
-    folder = BeirFolder(data)
+
+def _of_run(
+    run: Path, data: Sequence[str], qrels: Path | None, split: str | None, name: str | None, options: dict[str, Any]
+) -> "Evaluation":
+    from aveyb_ir.data import open_collection, read_qrels, read_run
+    from aveyb_ir.evaluation import evaluate_run, usual_split
+
+    if qrels is not None:
+        judgements = read_qrels(qrels)
+        in_folder = qrels.resolve().parent.name == "qrels"
+        labels = (qrels.resolve().parents[1].name, split or qrels.stem) if in_folder else (qrels.stem, split or "")
+    else:
+        collection = open_collection(data[0])
+        labels = (collection.name, split or usual_split(collection.name))
+        judgements = collection.qrels(labels[1])
+    return evaluate_run(
+        judgements, read_run(run), name=name or run.name.split(".")[0], data=labels[0], split=labels[1], **options
+    )
+
+
+def _of_system(
+    model: str | None,
+    index: Path | None,
+    data: Sequence[str],
+    name: str | None,
+    bm25: bool,
+    write_run: Path | None,
+    encoder: dict[str, Any],
+    options: dict[str, Any],
+) -> "Iterator[list[Evaluation]]":
+    """Yield for each collection the system's evaluation and BM25's."""
+    from aveyb_ir.data import open_collections
+
+    for source in data:
+        open_collections(source)  # a mistyped path is found before anything heavy is imported
     from aveyb_ir.encoding import Encoder
-    from aveyb_ir.evaluation import DEFAULT_METRICS, evaluate_with_run
+    from aveyb_ir.evaluation import evaluate
+    from aveyb_ir.retrieval import Retriever
 
-    device, dtype, max_length = where
-    encoder = Encoder(model, device=device, dtype=dtype, max_length=max_length)
-    with counting("Encoded") as progress:
-        return evaluate_with_run(
-            encoder,
-            folder,
-            split=split,
-            metrics=metric or DEFAULT_METRICS,
-            top_k=top_k,
-            own_document=own_document,
-            progress=progress,
-        )
-
-
-def _of_files(qrels: Any, run: Any, metric: list[str] | None, own_document: Any) -> Any:
-    from aveyb_ir.data import read_qrels, read_run
-    from aveyb_ir.evaluation import DEFAULT_METRICS, evaluate_run
-
-    return evaluate_run(read_qrels(qrels), read_run(run), metrics=metric or DEFAULT_METRICS, own_document=own_document)
+    system: Any = (
+        model if model == "bm25" else Retriever(index) if index is not None else Encoder(model or "", **encoder)
+    )
+    for source in data:
+        with counting("Encoded") as progress:
+            evaluations = [evaluate(system, source, name=name, write_run=write_run, progress=progress, **options)]
+        if bm25 and system != "bm25":
+            with counting("BM25") as progress:
+                evaluations.append(evaluate("bm25", source, progress=progress, **{**options, "vectors": None}))
+        yield evaluations
 
 
-def _write(path: Path, run: Any) -> None:
-    from aveyb_ir.data import write_run
+def _write(output: Path, found: "list[list[Evaluation]]") -> None:
+    if output.suffix == ".json":
+        found[0][0].write(output)
+        return
+    for evaluation in (evaluation for evaluations in found for evaluation in evaluations):
+        label = "-".join((evaluation.name, evaluation.data, evaluation.split, evaluation.protocol))
+        evaluation.write(output / f"{label.replace('/', '_')}.json")
 
-    write_run(path, run)
+
+def _as_json(found: "list[list[Evaluation]]", per_query: bool) -> dict[str, Any]:
+    sets = []
+    for first, *beside in found:
+        shown = first.to_json(per_query=per_query)
+        sets.append({**shown, **{one.name: one.to_json(per_query=per_query) for one in beside}})
+    return sets[0] if len(sets) == 1 else {"evaluations": sets, "means": _means(found)}
+
+
+def _means(found: "list[list[Evaluation]]") -> dict[str, dict[str, float]]:
+    from aveyb_ir.evaluation import mean_of
+
+    return {of_system[0].name: mean_of(of_system) for of_system in zip(*found, strict=True)}
+
+
+def _print(found: "list[list[Evaluation]]") -> None:
+    """Print a row for each collection and system, their means, and what a reader must know beside them."""
+    evaluations = [evaluation for of_set in found for evaluation in of_set]
+    rows = [{"data": one.data, "split": one.split, "system": one.name, **_rounded(one.metrics)} for one in evaluations]
+    if len(found) > 1:
+        rows += [
+            {"data": "mean", "split": "", "system": system, **_rounded(metrics)}
+            for system, metrics in _means(found).items()
+        ]
+    print_rows(rows)
+    typer.echo(f"protocol {evaluations[0].protocol}, own document {evaluations[0].own_document}")
+    for first, *_ in found:
+        searched = "" if first.num_documents is None else f" of {first.num_documents:,} documents"
+        typer.echo(f"{first.data}: {first.num_queries:,} judged queries{searched}")
+    for one in evaluations:
+        for note in one.notes():
+            typer.echo(f"{one.data}, {one.name}: {note}")
+
+
+def _rounded(metrics: Any) -> dict[str, str]:
+    return {name: f"{value:.4f}" for name, value in metrics.items()}

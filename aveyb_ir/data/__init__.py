@@ -9,7 +9,7 @@ from aveyb_ir.data.hub_collection import HubCollection
 from aveyb_ir.data.jsonl import read_jsonl, write_jsonl
 from aveyb_ir.data.lines import write_lines
 from aveyb_ir.data.open_collection import open_collection, open_collections
-from aveyb_ir.data.own_documents import OwnDocument, check_own_document, is_own_document
+from aveyb_ir.data.own_documents import OwnDocument, OwnDocuments, check_own_document
 from aveyb_ir.data.pair_fields import TrainingRow
 from aveyb_ir.data.pairs import iter_training_rows, read_training_rows
 from aveyb_ir.data.qrels import Qrels, checked_qrels, read_qrels, write_qrels
@@ -22,6 +22,7 @@ __all__ = [
     "Document",
     "HubCollection",
     "OwnDocument",
+    "OwnDocuments",
     "Qrels",
     "Query",
     "Run",
@@ -29,7 +30,6 @@ __all__ = [
     "check_own_document",
     "checked_qrels",
     "checked_run",
-    "is_own_document",
     "count_documents",
     "iter_training_rows",
     "listed",

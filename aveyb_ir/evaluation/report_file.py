@@ -41,7 +41,7 @@ def read_report(path: str | os.PathLike[str], cls: "type[Evaluation]") -> "Evalu
     found = content.pop("format", None) if isinstance(content, dict) else content
     if found != FORMAT:
         raise _broken(path, f"has format {found!r:.60}")
-    if unknown := content.keys() - {field.name for field in dataclasses.fields(cls)}:
+    if unknown := content.keys() - {field.name for field in dataclasses.fields(cls) if field.compare}:
         raise _broken(path, f"has the unknown field {min(unknown)!r}")
     try:
         evaluation: Evaluation = TypeAdapter(cls).validate_json(json.dumps(content), strict=True)

@@ -2,10 +2,10 @@
 
 import os
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
-from aveyb_ir.data import OwnDocument, listed
+from aveyb_ir.data import OwnDocument, Run, listed
 from aveyb_ir.evaluation.protocols import Protocol
 from aveyb_ir.evaluation.report_file import read_report, write_report
 
@@ -33,6 +33,7 @@ class Evaluation:
         parts: `{part: {metric: mean}}` of a collection in parts, as CQADupStack is; empty for others.
         system: what gave the answers: of a model its name, fingerprint, precision and details, of BM25 its parameters,
             of an index its folder and specification; empty for a run from elsewhere.
+        run: `{query_id: {document_id: score}}`, the hits that were scored; not part of the report.
     """
 
     name: str
@@ -52,6 +53,7 @@ class Evaluation:
     unjudged_queries: int = 0
     parts: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     system: Mapping[str, Any] = field(default_factory=dict)
+    run: Run = field(default_factory=dict, repr=False, compare=False)
 
     def write(self, path: str | os.PathLike[str]) -> None:
         """Write all of it as JSON, the values of single queries included; `Evaluation.read` gives an equal one.
@@ -72,8 +74,9 @@ class Evaluation:
 
     def to_json(self, *, per_query: bool = False) -> dict[str, Any]:
         """Everything as plain dictionaries, lists and numbers; the values of single queries only if asked for."""
-        summary = asdict(self)
+        summary = asdict(replace(self, run={}))
         values = summary.pop("per_query")
+        del summary["run"]
         return {**summary, "per_query": values} if per_query else summary
 
     def notes(self) -> list[str]:

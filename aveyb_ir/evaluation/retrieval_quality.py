@@ -1,67 +1,125 @@
-"""The BEIR job: encode a collection, search it exactly, score the run."""
+"""The BEIR job: search a collection with a system and score what it found."""
 
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from pathlib import Path
 
-from aveyb_ir.data import BeirFolder, OwnDocument, Run
+from aveyb_ir import data as data_room
+from aveyb_ir.data import Collection, OwnDocument, check_own_document, open_collections
 from aveyb_ir.encoding import Encoder
-from aveyb_ir.evaluation.protocols import DEFAULT_METRICS
+from aveyb_ir.evaluation.averages import average_of_parts
+from aveyb_ir.evaluation.metrics import parse_metric
+from aveyb_ir.evaluation.protocols import Protocol, metrics_of, pool_of
 from aveyb_ir.evaluation.result import Evaluation
 from aveyb_ir.evaluation.runs import evaluate_run
-from aveyb_ir.retrieval import exact_search
+from aveyb_ir.evaluation.systems import System, Task, system_of
+from aveyb_ir.retrieval import Retriever
+
+_DEV_SETS = ("msmarco",)  # BEIR reports these on their development queries
 
 
 def evaluate(
-    model: Encoder | str | os.PathLike[str],
-    data: BeirFolder | str | os.PathLike[str],
+    model: Encoder | Retriever | str | os.PathLike[str],
+    data: Collection | str | os.PathLike[str],
     *,
-    split: str = "test",
-    metrics: Sequence[str] = DEFAULT_METRICS,
+    split: str | None = None,
+    metrics: Sequence[str] | None = None,
     top_k: int = 1000,
     own_document: OwnDocument = "auto",
+    protocol: Protocol = "full",
+    name: str | None = None,
+    vectors: str | os.PathLike[str] | None = None,
+    write_run: str | os.PathLike[str] | None = None,
     progress: Callable[[int], None] | None = None,
 ) -> Evaluation:
-    """Measure how well a model retrieves on one split of a BEIR folder, by exact search of the whole corpus.
+    """Measure how well a system retrieves on one split of a collection, as BEIR does.
+
+    A model is measured by exact search of the corpus, an index as its specification has it searched.
 
     Args:
-        model: An Encoder, or a model folder or Hub name.
-        data: The folder.
-        split: Which judgements.
-        metrics: Names such as "ndcg@10", "recall@100", "map", "mrr@10".
+        model: An Encoder, a model folder or Hub name, the word "bm25", or a Retriever for an index of the collection.
+        data: A collection, or where one is: a BEIR folder or a public name; see `open_collection`. A folder of parts,
+            as CQADupStack comes in, gives the mean over its parts.
+        split: Which judgements; by default "test", and "dev" for msmarco, which BEIR reports so.
+        metrics: Names such as "ndcg@10", "recall@100", "map", "mrr@10"; by default the protocol's usual ones.
         top_k: Hits per query that are scored.
-        own_document: Whether a query's own document may be a hit; see `aveyb_ir.retrieval.exact_search`.
+        own_document: Whether a query's own document may be a hit; see `aveyb_ir.data.OwnDocuments`.
+        protocol: "full" as trec_eval, or "paper" to stand beside Avey-B's paper; see `aveyb_ir.evaluation.protocols`.
+        name: What tables call the system; by default the model's name, "bm25" or the index's.
+        vectors: A folder where the vectors of documents are kept, by collection and encoder. What is there is not
+            encoded again, whatever the split, metrics, protocol or `top_k`; what was killed goes on.
+        write_run: Write the hits that were scored as a TREC run, or as JSON to a name ending in `.json`.
         progress: Called with the number of documents after each block.
 
+    Returns:
+        The metrics, with the hits in `run`.
+
     Raises:
-        DataError: A broken folder, or no such split.
+        DataError: A broken collection, no such split, or vectors of another corpus.
         ModelError: The model cannot be loaded.
-        ValueError: An unknown metric or an impossible depth.
+        ValueError: An unknown metric, protocol or rule, or an impossible depth.
     """
-    return evaluate_with_run(
-        model, data, split=split, metrics=metrics, top_k=top_k, own_document=own_document, progress=progress
-    )[0]
+    check_own_document(own_document)
+    if top_k < 1:
+        raise ValueError(f"top_k is {top_k}; expected at least 1; raise it")
+    metrics = [parse_metric(metric).name for metric in metrics_of(protocol, metrics)]  # before anything is read
+    collections = open_collections(os.fspath(data)) if isinstance(data, (str, os.PathLike)) else (data,)
+    split = split or usual_split(collections[0].name)
+    tasks = [_task(collection, split, top_k, own_document, protocol, progress) for collection in collections]
+    system = system_of(model, vectors)
+    evaluations = [_measured(system, task, metrics, protocol, name or system.name) for task in tasks]
+    evaluation = evaluations[0] if len(evaluations) == 1 else average_of_parts(evaluations)
+    if write_run is not None:
+        data_room.write_run(os.fspath(write_run), evaluation.run)
+    return evaluation
 
 
-def evaluate_with_run(
-    model: Encoder | str | os.PathLike[str],
-    data: BeirFolder | str | os.PathLike[str],
-    *,
-    split: str = "test",
-    metrics: Sequence[str] = DEFAULT_METRICS,
-    top_k: int = 1000,
-    own_document: OwnDocument = "auto",
-    progress: Callable[[int], None] | None = None,
-) -> tuple[Evaluation, Run]:
-    """Do what `evaluate` does and give the run too, to write or to compare."""
-    folder = data if isinstance(data, BeirFolder) else BeirFolder(Path(data))
-    qrels, queries = folder.qrels(split), folder.judged_queries(split)
-    encoder = model if isinstance(model, Encoder) else Encoder(os.fspath(model))
-    run, ignored = exact_search(
-        encoder, folder.documents(), queries, top_k=top_k, own_document=own_document, progress=progress
+def usual_split(data: str) -> str:
+    """Give the split that a collection's published numbers are about."""
+    return "dev" if data in _DEV_SETS else "test"
+
+
+def _task(
+    collection: Collection,
+    split: str,
+    top_k: int,
+    own_document: OwnDocument,
+    protocol: Protocol,
+    progress: Callable[[int], None] | None,
+) -> Task:
+    """What is asked on one collection; a missing split or query is found here, before a model is loaded."""
+    qrels = collection.qrels(split)
+    return Task(
+        data=collection.name,
+        split=split,
+        qrels=qrels,
+        documents=collection.documents,
+        queries=collection.judged_queries(split),
+        top_k=top_k,
+        own_document=own_document,
+        pool=pool_of(qrels) if protocol == "paper" else None,
+        progress=progress,
     )
+
+
+def _measured(system: System, task: Task, metrics: Sequence[str], protocol: Protocol, name: str) -> Evaluation:
+    answers = system.answer(task)
+    # Own documents are out of the run, by their texts: the judgements need not be asked about them again.
     evaluation = evaluate_run(
-        qrels, run, metrics=metrics, own_document="keep", name=encoder.name, data=folder.path.name, split=split
+        task.qrels,
+        answers.run,
+        metrics=metrics,
+        own_document="keep",
+        protocol=protocol,
+        name=name,
+        data=task.data,
+        split=task.split,
     )
-    return replace(evaluation, own_document=own_document, own_documents_ignored=ignored, top_k=top_k), run
+    return replace(
+        evaluation,
+        num_documents=answers.num_documents,
+        top_k=task.top_k,
+        own_document=task.own_document,
+        own_documents_ignored=answers.own_documents_ignored,
+        system=system.details(),
+    )

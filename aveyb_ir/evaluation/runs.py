@@ -64,6 +64,7 @@ def evaluate_run(
         unanswered=tuple(query_id for query_id in judgements if query_id not in answered),
         without_relevant=tuple(query_id for query_id, judged in judgements.items() if max(judged.values()) < 1),
         unjudged_queries=sum(query_id not in judgements for query_id in answers),
+        run=scored,
     )
 
 

@@ -1,18 +1,38 @@
-"""Exact search of a corpus that is read once and kept nowhere: the best hits so far are all that stays in memory."""
+"""Exact search of a corpus that is read once: a block of it and the best hits so far are all that is in memory."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import islice
-from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from aveyb_ir.data import Document, Run
+from aveyb_ir.data import Document, OwnDocument, OwnDocuments, Run
 from aveyb_ir.encoding import Encoder
+from aveyb_ir.errors import DataError
+from aveyb_ir.retrieval.best_hits import BestHits
 
-OwnDocument = Literal["auto", "ignore", "keep"]
+EncodedBlock = tuple[Sequence[Document], NDArray[np.float32]]
+"""Documents and their vectors, (documents, d)."""
 
 _BLOCK_DOCUMENTS = 4096
+_BLOCK_QUERIES = 1024
+_BLOCK_PAIRS = 512  # products that fit into a processor's cache
+
+
+@dataclass(frozen=True)
+class Answers:
+    """What a system answered to a set of queries.
+
+    Attributes:
+        run: Ids and scores of each query's hits, best first.
+        num_documents: How many documents were searched.
+        own_documents_ignored: How many documents were kept from the query with their id.
+    """
+
+    run: Run
+    num_documents: int
+    own_documents_ignored: int = 0
 
 
 def exact_search(
@@ -23,7 +43,7 @@ def exact_search(
     top_k: int,
     own_document: OwnDocument = "auto",
     progress: Callable[[int], None] | None = None,
-) -> tuple[Run, int]:
+) -> Answers:
     """Score every document for every query and keep the best.
 
     Args:
@@ -31,80 +51,109 @@ def exact_search(
         documents: Any iterable, read once.
         queries: Texts by query id.
         top_k: Hits kept per query.
-        own_document: Whether the document with the query's own id may be a hit. "ignore" never, "keep" always; "auto":
-            not if it also has the query's own text (as in ArguAna), since some collections merely number queries and
-            documents alike (as Cranfield does).
+        own_document: Whether the document with the query's own id may be a hit; see `aveyb_ir.data.OwnDocuments`.
         progress: Called with the number of documents after each block.
 
     Returns:
-        The run, and how many own documents were ignored. Where equal scores meet the end of a list, the earlier
-        document stays.
+        Hits in the order of a flat index: by score, of equal scores the earlier document first. A score is a float64
+        sum rounded to float32, the same in whatever block it was computed.
 
     Raises:
-        ValueError: `top_k` is below 1.
+        DataError: The encoder gave a vector that holds NaN or infinity.
+        ValueError: `top_k` is below 1, or no such rule.
     """
+    blocks = (
+        (block, encoder.encode_documents([document.full_text for document in block])) for block in _blocks(documents)
+    )
+    return search_vectors(encoder, blocks, queries, top_k=top_k, own_document=own_document, progress=progress)
+
+
+def search_vectors(
+    encoder: Encoder,
+    blocks: Iterable[EncodedBlock],
+    queries: Mapping[str, str],
+    *,
+    top_k: int,
+    own_document: OwnDocument = "auto",
+    progress: Callable[[int], None] | None = None,
+) -> Answers:
+    """Do what `exact_search` does with documents that are encoded already; the encoder encodes the queries."""
     if top_k < 1:
-        raise ValueError(f"top_k is {top_k}; expected at least 1.")
+        raise ValueError(f"top_k is {top_k}; expected at least 1; raise it")
+    own_documents = OwnDocuments(queries, own_document)
     ids = list(queries)
     row_of = {id: row for row, id in enumerate(ids)}
-    query_vectors = encoder.encode_queries([queries[id] for id in ids])
-    best = _Best(len(ids), top_k)
-    ignored = 0
-    for block in _blocks(documents):
-        scores = query_vectors @ encoder.encode_documents([document.full_text for document in block]).T
-        for column, document in enumerate(block):
-            row = row_of.get(document.id)
-            if row is not None and _is_own(queries[document.id], document, own_document):
-                scores[row, column] = -np.inf
-                ignored += 1
-        best.update(scores, [document.id for document in block])
+    query_vectors = _checked(encoder.encode_queries([queries[id] for id in ids]), ids)
+    groups = [
+        _Group(start, query_vectors[start : start + _BLOCK_QUERIES], top_k)
+        for start in range(0, len(ids), _BLOCK_QUERIES)
+    ]
+    document_ids: list[str] = []
+    for block, vectors in blocks:
+        vectors = _checked(vectors, [document.id for document in block])
+        own = {row_of[document.id]: column for column, document in enumerate(block) if own_documents.note(document)}
+        for group in groups:
+            group.search(vectors, len(document_ids), own)
+        document_ids += (document.id for document in block)
         if progress is not None:
             progress(len(block))
-    return best.run(ids), ignored
+    run = {}
+    for group in groups:
+        for row in range(len(group)):
+            positions, scores = group.best.of(row)
+            hits = (document_ids[position] for position in positions.tolist())
+            run[ids[group.start + row]] = dict(zip(hits, scores.tolist(), strict=True))
+    return Answers(run, len(document_ids), len(own_documents.ids))
 
 
-class _Best:
-    """The best `top_k` documents of each query so far, as flat arrays sorted by query, score and position."""
+class _Group:
+    """Queries that are searched for at once, and what was found for them."""
 
-    def __init__(self, num_queries: int, top_k: int) -> None:
+    def __init__(self, start: int, queries: NDArray[np.float32], top_k: int) -> None:
+        self.start = start
+        self.best = BestHits(len(queries), top_k)
+        self._queries = queries
+        self._precise = queries.astype(np.float64)
+        self._length = float(np.linalg.norm(queries, axis=1).max())
         self._top_k = top_k
-        self._seen = 0
-        self._lowest = np.full(num_queries, -np.inf, dtype=np.float32)  # what a new document has to beat
-        self._rows = np.empty(0, dtype=np.int64)
-        self._scores = np.empty(0, dtype=np.float32)
-        self._positions = np.empty(0, dtype=np.int64)
-        self._ids = np.empty(0, dtype=object)
 
-    def update(self, scores: NDArray[np.float32], ids: list[str]) -> None:
-        """Take in one block: (queries, documents) scores."""
-        rows, columns = np.nonzero(scores > self._lowest[:, None])
-        all_rows = np.concatenate([self._rows, rows])
-        all_scores = np.concatenate([self._scores, scores[rows, columns]])
-        all_positions = np.concatenate([self._positions, columns + self._seen])
-        all_ids = np.concatenate([self._ids, np.array(ids, dtype=object)[columns]])
-        order = np.lexsort((all_positions, -all_scores, all_rows))
-        sorted_rows = all_rows[order]
-        rank = np.arange(len(order)) - np.searchsorted(sorted_rows, sorted_rows)
-        kept = order[rank < self._top_k]
-        self._rows, self._scores = all_rows[kept], all_scores[kept]
-        self._positions, self._ids = all_positions[kept], all_ids[kept]
-        last = order[rank == self._top_k - 1]
-        self._lowest[all_rows[last]] = all_scores[last]
-        self._seen += len(ids)
+    def __len__(self) -> int:
+        return len(self._queries)
 
-    def run(self, query_ids: list[str]) -> Run:
-        """Ids and scores of each query's best documents, best first."""
-        run: Run = {id: {} for id in query_ids}
-        for row, id, score in zip(self._rows.tolist(), self._ids.tolist(), self._scores.tolist(), strict=True):
-            run[query_ids[row]][id] = score
-        return run
+    def search(self, vectors: NDArray[np.float32], first_position: int, own: Mapping[int, int]) -> None:
+        """Take in a block of document vectors; `own` maps rows of all queries to columns that are no hits of them."""
+        near = self._queries @ vectors.T
+        for row, column in own.items():
+            if self.start <= row < self.start + len(self):
+                near[row - self.start, column] = -np.inf
+        floor = self.best.least
+        if near.shape[1] > self._top_k:
+            at = near.shape[1] - self._top_k
+            floor = np.maximum(floor, np.partition(near, at, axis=1)[:, at])
+        # Twice what a float32 inner product can be off, in whatever order it is added up.
+        margin = (vectors.shape[1] + 1) * 2.0**-23 * self._length * float(np.linalg.norm(vectors, axis=1).max())
+        rows, columns = np.nonzero((near >= floor[:, None] - np.float32(margin)) & (near > -np.inf))
+        self.best.add(rows, columns + first_position, self._scores(vectors, rows, columns))
+
+    def _scores(
+        self, vectors: NDArray[np.float32], rows: NDArray[np.int64], columns: NDArray[np.int64]
+    ) -> NDArray[np.float32]:
+        """Inner products, each summed by itself in float64."""
+        scores = np.empty(len(rows), dtype=np.float32)
+        for start in range(0, len(rows), _BLOCK_PAIRS):
+            part = slice(start, start + _BLOCK_PAIRS)
+            scores[part] = (vectors[columns[part]] * self._precise[rows[part]]).sum(axis=1)
+        return scores
 
 
-def _is_own(query: str, document: Document, rule: OwnDocument) -> bool:
-    if rule != "auto":
-        return rule == "ignore"
-    own, text, full_text = (" ".join(t.split()).casefold() for t in (query, document.text, document.full_text))
-    return bool(own) and own in (text, full_text)
+def _checked(vectors: NDArray[np.float32], ids: Sequence[str]) -> NDArray[np.float32]:
+    finite = np.isfinite(vectors).all(axis=1)
+    if not finite.all():
+        raise DataError(
+            f"{ids[int(np.argmin(finite))]!r}: its vector holds NaN or infinity; expected finite float32 numbers; "
+            "look at its text and at the encoder's precision"
+        )
+    return vectors
 
 
 def _blocks(documents: Iterable[Document]) -> Iterator[list[Document]]:

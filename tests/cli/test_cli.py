@@ -106,9 +106,10 @@ def test_many_queries_as_json_lines(run, beir, avey_dir, tmp_path):
 def test_evaluation_for_people(run, beir, avey_dir):
     code, out, _ = run("evaluate", "--model", avey_dir, "--data", beir, "--metric", "ndcg@5", "--metric", "map")
     assert code == 0
-    lines = out.splitlines()
-    assert [line.split()[0] for line in lines[:2]] == ["ndcg@5", "map"]
-    assert lines[2] == "over 8 judged queries"
+    lines = [line.split() for line in out.splitlines()]
+    assert lines[0] == ["data", "split", "system", "ndcg@5", "map"]
+    assert [line[:3] for line in lines[1:3]] == [["topics", "test", "model"], ["topics", "test", "bm25"]]
+    assert "topics: 8 judged queries of 32 documents" in out
 
 
 def failures(beir, recipe, avey_dir, bert_dir, tmp_path):
