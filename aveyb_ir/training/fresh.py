@@ -80,6 +80,7 @@ def _transformer_config(fields: Mapping[str, Any], tokenizer: Any) -> PreTrained
                 f"model.fresh_transformer.{name}: unknown key, expected a field of {type(defaults).__name__}; "
                 f"did you mean {close[0]}?"
             )
+    # Set to None too: a default beyond the vocabulary would name a token that is not there.
     symbols = {f"{symbol}_token_id": getattr(tokenizer, f"{symbol}_token_id") for symbol in _SYMBOLS}
-    found = {name: number for name, number in symbols.items() if name in known and number is not None}
+    found = {name: number for name, number in symbols.items() if name in known}
     return AutoConfig.for_model(**{"vocab_size": len(tokenizer), **found, **fields})
