@@ -13,15 +13,18 @@ def compare(
     systems: Annotated[
         list[str],
         typer.Argument(
-            help="[label=]path of a report, a folder of reports, a run or a model; or bm25. The first is the baseline; "
-            "several of one label are its seeds."
+            help="PATH or LABEL=PATH of a report, a folder of reports, a run or a model; or bm25. The first is the "
+            "baseline; several of one label are its seeds."
         ),
     ],
     data: Annotated[
         list[str] | None,
         typer.Option(help="Collection that judges runs and models and gives the texts; may be repeated."),
     ] = None,
-    split: Annotated[str, typer.Option(help="Judgements that runs and models are evaluated by.")] = "test",
+    split: Annotated[
+        str | None,
+        typer.Option(help="Judgements that runs and models are evaluated by; by default each set's usual ones."),
+    ] = None,
     protocol: Annotated[str, typer.Option(help="How runs and models are evaluated: full or paper.")] = "full",
     metric: Annotated[str | None, typer.Option(help="What is tested; by default the first that all have.")] = None,
     baseline: Annotated[str | None, typer.Option(help="Label that all are compared with.")] = None,
@@ -42,7 +45,7 @@ def compare(
 def _compared(
     systems: list[str],
     data: list[str] | None,
-    split: str,
+    split: str | None,
     protocol: Any,
     metric: str | None,
     baseline: str | None,

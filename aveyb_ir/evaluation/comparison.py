@@ -8,15 +8,17 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from aveyb_ir.data import BeirFolder, listed, write_lines
+from aveyb_ir.data import listed, write_lines
+from aveyb_ir.evaluation.comparison_data import ComparedData, Source
 from aveyb_ir.evaluation.comparison_differences import Difference, find_differences, pairs_of
 from aveyb_ir.evaluation.comparison_notes import data_notes, method_notes
 from aveyb_ir.evaluation.comparison_page import to_html
 from aveyb_ir.evaluation.comparison_queries import Material, QueryDifference, extreme_queries
-from aveyb_ir.evaluation.comparison_scores import Measured, Score, SetScores, collect, common_metrics
-from aveyb_ir.evaluation.comparison_sources import System, measured_systems
+from aveyb_ir.evaluation.comparison_scores import Score, SetScores, collect, common_metrics
+from aveyb_ir.evaluation.comparison_sources import Judge
 from aveyb_ir.evaluation.comparison_tables import queries_csv, scores_csv, to_markdown, to_tex
 from aveyb_ir.evaluation.protocols import Protocol
+from aveyb_ir.evaluation.result import Evaluation
 
 FORMAT = "aveyb-ir comparison 1"
 
@@ -47,8 +49,8 @@ class Comparison:
     metrics: tuple[str, ...]
     protocol: Protocol
     sets: tuple[SetScores, ...]
-    differences: tuple[Difference, ...]
-    queries: tuple[QueryDifference, ...]
+    differences: tuple[Difference, ...] = ()
+    queries: tuple[QueryDifference, ...] = ()
     extras: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
     permutations: int = 100_000
@@ -61,10 +63,15 @@ class Comparison:
         return tuple(one for one in self.sets if all(system in one.values for system in self.systems))
 
     def score(self, system: str, data: str | None = None, metric: str | None = None) -> Score | None:
-        """Give a system's score on a set, or by default its mean over the shared sets; None where there is none."""
+        """Give a system's score on a set, or by default its mean over the shared sets; None where there is none.
+
+        One shared set among others is no mean.
+        """
         metric = metric or self.metric
         if data is not None:
             return next(one for one in self.sets if one.data == data).score(system, metric)
+        if len(self.shared) < min(2, len(self.sets)):
+            return None
         scores = [score for one in self.shared if (score := one.score(system, metric)) is not None]
         if len({len(score.seeds) for score in scores}) > 1:
             return Score((fmean(score.mean for score in scores),))
@@ -154,10 +161,10 @@ class Comparison:
 
 
 def compare(
-    systems: Sequence[System],
+    systems: Sequence[Evaluation | str | os.PathLike[str]],
     *,
-    data: Sequence[BeirFolder | str | os.PathLike[str]] = (),
-    split: str = "test",
+    data: Sequence[Source] = (),
+    split: str | None = None,
     protocol: Protocol = "full",
     metric: str | None = None,
     baseline: str | None = None,
@@ -172,9 +179,10 @@ def compare(
 
     Args:
         systems: Evaluations, or paths as `[label=]path`: a report, a folder of reports, a run, a model, or the word
-            bm25. Several of one label and one set are seeds of one system.
-        data: BEIR folders: models and runs are evaluated on them, and texts of queries and documents come from them.
-        split: Judgements that models and runs are evaluated by.
+            bm25. The label of an evaluation is its name. Several of one label and one set are seeds of one system.
+        data: Collections, or where they are: models and runs are evaluated on them, and texts of queries and documents
+            come from them.
+        split: Judgements that models and runs are evaluated by; by default each set's usual ones.
         protocol: How models and runs are evaluated.
         metric: What is tested; by default the first that all evaluations have.
         baseline: Label that all are compared with; by default the first system's.
@@ -183,58 +191,45 @@ def compare(
         permutations: Of each randomization test.
         resamples: Of each bootstrap interval.
         seed: Of both.
-        progress: Called with a line before each evaluation.
+        progress: Called with a line before each evaluation of a model.
 
     Raises:
         DataError: Something cannot be read, or protocols, splits or judged queries are not the same.
         ValueError: Fewer than two systems, or a label, metric or data set that nothing has.
     """
-    folders = {folder.path.resolve().name: folder for folder in map(_opened, data)}
-    measured = measured_systems(systems, folders, split=split, protocol=protocol, progress=progress)
-    labels = tuple(dict.fromkeys(one.system for one in measured))
+    texts = {one.name: one for one in map(ComparedData.open, data)}
+    evaluations = Judge(texts, split, protocol, progress).evaluations(systems)
+    labels = tuple(dict.fromkeys(one.name for one in evaluations))
     if len(labels) < 2:
         raise ValueError(f"systems {listed(labels) or 'none'}; expected at least two labels; name them label=path")
-    baseline = _one_of("baseline", baseline, labels)
-    sets = collect(measured)
-    metrics = common_metrics(measured)
-    metric = _one_of("metric", metric, metrics)
-    for label in extras or {}:
-        _one_of("extras for", label, labels)
-    for name in folders:
-        _one_of("data", name, [one.data for one in sets])
-    comparison = Comparison(
+    sets, metrics = collect(evaluations), common_metrics(evaluations)
+    for names, what, choices in (
+        (extras or {}, "label in extras", labels),
+        (texts, "data", [one.data for one in sets]),
+    ):
+        for name in names:
+            _one_of(what, name, choices)
+    untested = Comparison(
         systems=labels,
-        baseline=baseline,
-        metric=metric,
+        baseline=_one_of("baseline", baseline, labels),
+        metric=_one_of("metric", metric, metrics),
         metrics=metrics,
-        protocol=measured[0].evaluation.protocol,
+        protocol=evaluations[0].protocol,
         sets=sets,
-        differences=(),
-        queries=(),
         extras=extras or {},
         permutations=permutations,
         resamples=resamples,
         seed=seed,
     )
-    pairs = pairs_of(labels, baseline, all_pairs=all_pairs)
-    differences = find_differences(
-        sets, comparison.shared, pairs, metric, permutations=permutations, resamples=resamples, seed=seed
-    )
-    queries = [
-        query
-        for one in sets
-        for query in extreme_queries(one, pairs, metric, _material(one, folders.get(one.data), measured))
-    ]
+    pairs = pairs_of(labels, untested.baseline, all_pairs=all_pairs)
     comparison = replace(
-        comparison,
-        differences=differences,
-        queries=tuple(sorted(queries, key=lambda query: pairs.index((query.system, query.against)))),
+        untested,
+        differences=find_differences(
+            sets, untested.shared, pairs, untested.metric, permutations=permutations, resamples=resamples, seed=seed
+        ),
+        queries=_queries(untested, pairs, texts, evaluations),
     )
-    return replace(comparison, notes=(*data_notes(measured), *method_notes(comparison)))
-
-
-def _opened(data: BeirFolder | str | os.PathLike[str]) -> BeirFolder:
-    return data if isinstance(data, BeirFolder) else BeirFolder(Path(data))
+    return replace(comparison, notes=(*data_notes(evaluations), *method_notes(comparison)))
 
 
 def _one_of(what: str, given: str | None, choices: Sequence[str]) -> str:
@@ -245,13 +240,23 @@ def _one_of(what: str, given: str | None, choices: Sequence[str]) -> str:
     return given
 
 
-def _material(one: SetScores, folder: BeirFolder | None, measured: Sequence[Measured]) -> Material:
-    runs = {m.system: m.run for m in reversed(measured) if m.evaluation.data == one.data and m.run is not None}
-    if folder is None:
-        return Material(runs=runs)
-    return Material(
-        queries=folder.queries(),
-        qrels=folder.qrels(one.split),
-        documents=((document.id, document.full_text) for document in folder.documents()),
-        runs={system: runs[system] for system in one.values if system in runs},
-    )
+def _queries(
+    comparison: Comparison,
+    pairs: Sequence[tuple[str, str]],
+    texts: Mapping[str, ComparedData],
+    evaluations: Sequence[Evaluation],
+) -> tuple[QueryDifference, ...]:
+    """The extreme queries of all sets, pair by pair."""
+    found: list[QueryDifference] = []
+    for one in comparison.sets:
+        here = [evaluation for evaluation in evaluations if evaluation.data == one.data]
+        found += extreme_queries(one, pairs, comparison.metric, _material(one, texts.get(one.data), here))
+    return tuple(sorted(found, key=lambda query: pairs.index((query.system, query.against))))
+
+
+def _material(one: SetScores, data: ComparedData | None, evaluations: Sequence[Evaluation]) -> Material:
+    runs = {evaluation.name: evaluation.run for evaluation in reversed(evaluations) if evaluation.run}
+    in_parts = len(one.parts) > 1
+    if data is None:
+        return Material(runs=runs, in_parts=in_parts)
+    return Material(data.queries(), data.qrels(one.split), data.documents(), runs, in_parts)

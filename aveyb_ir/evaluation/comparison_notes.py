@@ -5,24 +5,24 @@ from typing import TYPE_CHECKING
 
 from aveyb_ir.data import listed
 from aveyb_ir.evaluation.comparison_differences import ALPHA
-from aveyb_ir.evaluation.comparison_scores import Measured
+from aveyb_ir.evaluation.result import Evaluation
 from aveyb_ir.evaluation.significance import EXACT_QUERIES
 
 if TYPE_CHECKING:
     from aveyb_ir.evaluation.comparison import Comparison
 
 
-def data_notes(measured: Sequence[Measured]) -> Iterator[str]:
+def data_notes(evaluations: Sequence[Evaluation]) -> Iterator[str]:
     """Say what is unlike between the evaluations, or unanswered in them."""
     for what in ("top_k", "own_document"):
-        found = {one.system: getattr(one.evaluation, what) for one in measured}
+        found = {one.name: known for one in evaluations if (known := getattr(one, what)) is not None}
         if len(set(found.values())) > 1:
             yield f"{what} differs: " + listed([f"{system} {value}" for system, value in found.items()])
-    for one in measured:
-        if one.evaluation.unanswered:
+    for one in evaluations:
+        if one.unanswered:
             yield (
-                f"{one.system} found nothing for {len(one.evaluation.unanswered)} of {one.evaluation.num_queries} "
-                f"queries of {one.evaluation.data}; they count as 0"
+                f"{one.name} found nothing for {len(one.unanswered)} of {one.num_queries} "
+                f"queries of {one.data}; they count as 0"
             )
 
 

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from aveyb_ir.evaluation.comparison_differences import Difference, differences_by_query
 from aveyb_ir.evaluation.comparison_plots import curve_svg, intervals_svg
 from aveyb_ir.evaluation.comparison_queries import Found, QueryDifference
-from aveyb_ir.evaluation.comparison_tables import Table, difference_table, metric_table, rank_text, score_table
-from aveyb_ir.evaluation.comparison_wording import MARKS, set_name, signed
+from aveyb_ir.evaluation.comparison_tables import Table, difference_table, metric_table, score_table
+from aveyb_ir.evaluation.comparison_wording import MARKS, about_document, set_name, shown_documents, signed
 
 if TYPE_CHECKING:
     from aveyb_ir.evaluation.comparison import Comparison
@@ -152,20 +152,18 @@ def _query(query: QueryDifference) -> str:
 
 
 def _documents(query: QueryDifference, systems: Sequence[str]) -> str:
-    rows = [(f"{system} finds first", query.top[system]) for system in systems if system in query.top]
-    if query.num_relevant is not None:
-        more = f" (of {query.num_relevant})" if query.num_relevant > len(query.relevant) else ""
-        rows += [(f"relevant{more}", found) for found in query.relevant]
-    shown = "".join(f"<dt>{escape(name)}</dt><dd>{_document(found, systems)}</dd>" for name, found in rows)
+    shown = "".join(
+        f"<dt>{escape(name)}</dt><dd>{_document(found, systems)}</dd>"
+        for name, found in shown_documents(query, systems)
+    )
     return f"<dl>{shown}</dl>" if shown else ""
 
 
 def _document(found: Found | None, systems: Sequence[str]) -> str:
     if found is None:
         return "nothing"
-    grade = "not judged" if found.grade is None else f"grade {found.grade}"
-    where = " · ".join(part for part in (found.id, grade, rank_text(found, systems)) if part)
-    return f'{escape(found.text or "")}<span class="where">{escape(where)}</span>'
+    where = escape(f"{found.id} · {about_document(found, systems)}")
+    return f'{escape(found.text or "")}<span class="where">{where}</span>'
 
 
 def _count(number: int, one: str, many: str = "") -> str:

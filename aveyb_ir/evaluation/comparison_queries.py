@@ -7,6 +7,7 @@ from itertools import chain
 from textwrap import shorten
 
 import numpy as np
+from numpy.typing import NDArray
 
 from aveyb_ir.data import Qrels, Run, trec_order
 from aveyb_ir.evaluation.comparison_differences import differences_by_query
@@ -73,13 +74,21 @@ class Material:
         queries: Texts by id.
         qrels: Judgements.
         documents: Opens the corpus as pairs of id and text, to be read once.
-        runs: One run of each system that has any.
+        runs: One run of each system that has any. In a set of parts their ids of documents lack the `part/` that ids
+            of its queries and documents begin with otherwise.
+        in_parts: Whether the set comes in parts.
     """
 
     queries: Mapping[str, str] = field(default_factory=dict)
     qrels: Qrels = field(default_factory=dict)
     documents: Iterable[tuple[str, str]] = ()
     runs: Mapping[str, Run] = field(default_factory=dict)
+    in_parts: bool = False
+
+    def ranking(self, system: str, query_id: str) -> list[str]:
+        """Ids of a system's hits for a query, best first."""
+        part = query_id.partition("/")[0] + "/" if self.in_parts else ""
+        return [part + id for id in trec_order(self.runs[system].get(query_id, {}))]
 
 
 def extreme_queries(
@@ -110,10 +119,10 @@ def extreme_queries(
     ]
 
 
-def _extremes(differences: np.ndarray) -> list[int]:
-    order = np.argsort(differences, kind="stable").tolist()
-    worst = [row for row in order[:SHOWN_QUERIES] if differences[row] < 0]
-    return worst + [row for row in order[: -SHOWN_QUERIES - 1 : -1] if differences[row] > 0]
+def _extremes(differences: NDArray[np.float64]) -> list[int]:
+    worst = np.argsort(differences, kind="stable")[:SHOWN_QUERIES].tolist()
+    best = np.argsort(-differences, kind="stable")[:SHOWN_QUERIES].tolist()
+    return [row for row in worst if differences[row] < 0] + [row for row in best if differences[row] > 0]
 
 
 class _Shown:
@@ -121,7 +130,7 @@ class _Shown:
 
     def __init__(self, material: Material, query_ids: Iterable[str]) -> None:
         self._material = material
-        self._order = cache(lambda system, query_id: trec_order(material.runs[system].get(query_id, {})))
+        self._order = cache(material.ranking)
         self._texts: dict[str, str] = {}
         wanted = {id for query_id in query_ids for id in self._wanted(query_id)}
         if wanted:

@@ -8,29 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from aveyb_ir.data import Run, listed
+from aveyb_ir.data import listed
 from aveyb_ir.errors import DataError
 from aveyb_ir.evaluation.result import Evaluation
-
-
-@dataclass(frozen=True, slots=True)
-class Measured:
-    """What one system reached on one set with one seed.
-
-    Attributes:
-        evaluation: Its values, and on what.
-        run: Its answers, where they are at hand; they let a report show what was found.
-        label: The system's name in the comparison; by default the evaluation's. Equal labels are seeds of one system.
-    """
-
-    evaluation: Evaluation
-    run: Run | None = None
-    label: str = ""
-
-    @property
-    def system(self) -> str:
-        """The system's name in the comparison."""
-        return self.label or self.evaluation.name
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +49,7 @@ class SetScores:
     values: Mapping[str, Mapping[str, NDArray[np.float64]]]
 
     def score(self, system: str, metric: str) -> Score | None:
-        """Give a system's mean over queries (of parts: over their means) for each seed; None if it was not measured."""
+        """Give a system's mean over queries (of parts: over their means) for each seed; None if there is none."""
         return Score(self.seeds(system, metric)) if system in self.values else None
 
     def seeds(self, system: str, metric: str) -> tuple[float, ...]:
@@ -83,46 +63,46 @@ class SetScores:
         return average
 
 
-def collect(measured: Sequence[Measured]) -> tuple[SetScores, ...]:
-    """Sort what was measured by set, in the order the sets come up.
+def collect(evaluations: Sequence[Evaluation]) -> tuple[SetScores, ...]:
+    """Sort evaluations by set, in the order the sets come up.
 
     Raises:
         DataError: different protocols, splits or judged queries of one set, or no metric that all have.
     """
-    _same(measured, "protocol", lambda one: one.evaluation.protocol, "compare each protocol by itself")
-    metrics = common_metrics(measured)
-    sets: dict[str, list[Measured]] = {}
-    for one in measured:
-        sets.setdefault(one.evaluation.data, []).append(one)
+    _same(evaluations, "protocol", lambda one: one.protocol, "compare each protocol by itself")
+    metrics = common_metrics(evaluations)
+    sets: dict[str, list[Evaluation]] = {}
+    for one in evaluations:
+        sets.setdefault(one.data, []).append(one)
     return tuple(_set_scores(data, members, metrics) for data, members in sets.items())
 
 
-def common_metrics(measured: Sequence[Measured]) -> tuple[str, ...]:
+def common_metrics(evaluations: Sequence[Evaluation]) -> tuple[str, ...]:
     """Give the metrics that every evaluation has, in the first one's order.
 
     Raises:
         DataError: there is none.
     """
-    names = [name for name in measured[0].evaluation.metrics if all(name in one.evaluation.metrics for one in measured)]
+    names = [name for name in evaluations[0].metrics if all(name in one.metrics for one in evaluations)]
     if not names:
-        found = listed([f"{one.system}: {', '.join(one.evaluation.metrics)}" for one in measured], separator="; ")
+        found = listed([f"{one.name}: {', '.join(one.metrics)}" for one in evaluations], separator="; ")
         raise DataError(f"no metric is common to all ({found}); expected at least one; evaluate again with the same")
     return tuple(names)
 
 
-def _set_scores(data: str, members: Sequence[Measured], metrics: Sequence[str]) -> SetScores:
-    _same(members, f"split of {data}", lambda one: one.evaluation.split, "evaluate all on the same split")
+def _set_scores(data: str, members: Sequence[Evaluation], metrics: Sequence[str]) -> SetScores:
+    _same(members, f"split of {data}", lambda one: one.split, "evaluate all on the same split")
     first = members[0]
-    query_ids = tuple(first.evaluation.per_query)
+    query_ids = tuple(first.per_query)
     for one in members[1:]:
         _same_queries(data, first, one)
-    systems = dict.fromkeys(one.system for one in members)
+    systems = dict.fromkeys(one.name for one in members)
     return SetScores(
         data=data,
-        split=first.evaluation.split,
+        split=first.split,
         query_ids=query_ids,
-        parts=_parts(first.evaluation),
-        values={system: _values([m for m in members if m.system == system], metrics, query_ids) for system in systems},
+        parts=_parts(first),
+        values={system: _values([m for m in members if m.name == system], metrics, query_ids) for system in systems},
     )
 
 
@@ -133,34 +113,32 @@ def _parts(evaluation: Evaluation) -> tuple[NDArray[np.int64], ...]:
 
 
 def _values(
-    seeds: Sequence[Measured], metrics: Sequence[str], query_ids: Sequence[str]
+    seeds: Sequence[Evaluation], metrics: Sequence[str], query_ids: Sequence[str]
 ) -> dict[str, NDArray[np.float64]]:
     return {
-        metric: np.array(
-            [[one.evaluation.per_query[id][metric] for id in query_ids] for one in seeds], dtype=np.float64
-        )
+        metric: np.array([[one.per_query[id][metric] for id in query_ids] for one in seeds], dtype=np.float64)
         for metric in metrics
     }
 
 
-def _same(measured: Sequence[Measured], what: str, get: Any, advice: str) -> None:
-    first = measured[0]
-    for one in measured[1:]:
+def _same(evaluations: Sequence[Evaluation], what: str, get: Any, advice: str) -> None:
+    first = evaluations[0]
+    for one in evaluations[1:]:
         if get(one) != get(first):
             raise DataError(
-                f"{what} is {get(first)!r} for {first.system} and {get(one)!r} for {one.system}; "
+                f"{what} is {get(first)!r} for {first.name} and {get(one)!r} for {one.name}; "
                 f"expected one {what.split()[0]}, since the numbers mean different things; {advice}"
             )
 
 
-def _same_queries(data: str, first: Measured, other: Measured) -> None:
-    ours, theirs = first.evaluation.per_query.keys(), other.evaluation.per_query.keys()
+def _same_queries(data: str, first: Evaluation, other: Evaluation) -> None:
+    ours, theirs = first.per_query.keys(), other.per_query.keys()
     if ours != theirs:
         differing = "; ".join(
-            _only(one.system, ids) for one, ids in ((first, ours - theirs), (other, theirs - ours)) if ids
+            _only(one.name, ids) for one, ids in ((first, ours - theirs), (other, theirs - ours)) if ids
         )
         raise DataError(
-            f"{data} has {len(ours)} judged queries for {first.system} and {len(theirs)} for {other.system} "
+            f"{data} has {len(ours)} judged queries for {first.name} and {len(theirs)} for {other.name} "
             f"({differing}); expected the same ones; evaluate both with the same judgements"
         )
 

@@ -1,82 +1,108 @@
-"""From what a user names to what was measured: reports, folders of them, runs, models and BM25."""
+"""From what a user names to evaluations: reports, folders of them, runs, models and BM25."""
 
 import json
 import os
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TypeAlias
 
-from aveyb_ir.data import BeirFolder, Run, listed, read_run
+from aveyb_ir.data import listed, read_run
 from aveyb_ir.errors import DataError
-from aveyb_ir.evaluation.comparison_scores import Measured
+from aveyb_ir.evaluation.comparison_data import ComparedData
 from aveyb_ir.evaluation.protocols import Protocol
 from aveyb_ir.evaluation.result import Evaluation
-from aveyb_ir.evaluation.retrieval_quality import evaluate_with_run
+from aveyb_ir.evaluation.retrieval_quality import evaluate, usual_split
 from aveyb_ir.evaluation.runs import evaluate_run
-
-System: TypeAlias = str | os.PathLike[str] | Evaluation | Measured
-"""An evaluation in memory, or `[label=]path` of one of the things that `measured_systems` understands."""
 
 _RUN_ENDINGS = (".trec", ".run", ".trec.gz", ".run.gz", ".run.json")
 _MODEL_FILES = ("modules.json", "config.json", "config_sentence_transformers.json")
 _FORMAT = "aveyb-ir evaluation "
 
 
-def measured_systems(
-    systems: Sequence[System],
-    folders: Mapping[str, BeirFolder],
-    *,
-    split: str,
-    protocol: Protocol,
-    progress: Callable[[str], None] | None = None,
-) -> list[Measured]:
-    """Read or measure each system, in order.
+@dataclass(frozen=True, slots=True)
+class Judge:
+    """How runs and models become evaluations.
 
-    A path is a report of `aveyb-ir evaluate` (with the run of the same name beside it, where there is one), a folder of
-    reports, a run (judged by the set in `folders` that its file is named for, or else the only one it answers), or a
-    model, which like the word `bm25` is evaluated on every set in `folders`.
-
-    Raises:
-        DataError: nothing is there, or it is none of these.
-        ValueError: a run or model without a set to judge it.
+    Attributes:
+        data: The sets that they are judged by, by name; runs beside reports are read for these sets only.
+        split: Whose judgements; None for the usual ones of each set.
+        protocol: See `aveyb_ir.evaluation.protocols`.
+        progress: Called with a line before each evaluation of a model.
     """
-    measured: list[Measured] = []
-    for system in systems:
-        if isinstance(system, Measured):
-            measured.append(system)
-        elif isinstance(system, Evaluation):
-            measured.append(Measured(system))
-        else:
-            label, path = _label_and_path(os.fspath(system))
-            measured += _of_path(label, path, folders, split, protocol, progress or (lambda _: None))
-    return measured
+
+    data: Mapping[str, ComparedData]
+    split: str | None = None
+    protocol: Protocol = "full"
+    progress: Callable[[str], None] | None = None
+
+    def evaluations(self, systems: Sequence[str | os.PathLike[str] | Evaluation]) -> list[Evaluation]:
+        """Read or measure each system, in order; labels become names.
+
+        A path is a report of `aveyb-ir evaluate` (with the run of the same name beside it, where there is one), a
+        folder of reports, a run (judged by the set that its file is named for, or else the only one it answers), or a
+        model, which like the word `bm25` is evaluated on every set.
+
+        Raises:
+            DataError: nothing is there, or it is none of these.
+            ValueError: a run or model without a set to judge it by.
+        """
+        found: list[Evaluation] = []
+        for system in systems:
+            if isinstance(system, Evaluation):
+                found.append(system)
+            else:
+                label, path = _label_and_path(os.fspath(system))
+                found += [replace(one, name=label or one.name) for one in self._of_path(path, label)]
+        return found
+
+    def _of_path(self, path: str, label: str) -> list[Evaluation]:
+        file = Path(path)
+        if file.is_file():
+            return [self._report(file) if _is_report(file) else self._run(file)]
+        if file.is_dir() and not any((file / name).is_file() for name in _MODEL_FILES):
+            return [self._report(report) for report in _reports_in(file)]
+        if path == "bm25" or file.is_dir() or path.count("/") == 1:
+            return self._model(path, label or path)
+        raise DataError(
+            f"{path} does not exist; expected a report, a folder of reports, a run, a model or bm25; check the path"
+        )
+
+    def _report(self, file: Path) -> Evaluation:
+        evaluation = Evaluation.read(file)
+        beside = [file.with_name(file.stem + ending) for ending in _RUN_ENDINGS]
+        runs = [path for path in beside if path.is_file() and evaluation.data in self.data]
+        return replace(evaluation, run=read_run(runs[0])) if runs else evaluation
+
+    def _run(self, file: Path) -> Evaluation:
+        run, stem = read_run(file), file.name.split(".")[0]
+        qrels = {name: data.qrels(self._split(name)) for name, data in self.data.items() if len(data.collections) == 1}
+        fitting = [stem] if stem in qrels else [name for name in qrels if qrels[name].keys() & run.keys()]
+        if len(fitting) != 1:
+            found = f"answers queries of {listed(fitting)}" if fitting else "answers no query of any set given"
+            raise ValueError(
+                f"run {file} {found}; expected one set (of {listed(list(qrels)) or 'none'}) to judge it by; give its "
+                "folder as data, or evaluate it first and compare the reports"
+            )
+        (data,) = fitting
+        return evaluate_run(qrels[data], run, name=stem, data=data, split=self._split(data), protocol=self.protocol)
+
+    def _model(self, model: str, label: str) -> list[Evaluation]:
+        if not self.data:
+            raise ValueError(f"{model} is to be evaluated without data; expected at least one set; give its folder")
+        found = []
+        for name, data in self.data.items():
+            if self.progress is not None:
+                self.progress(f"evaluating {label} on {name}")
+            found.append(evaluate(model, data.source, split=self._split(name), protocol=self.protocol))
+        return found
+
+    def _split(self, data: str) -> str:
+        return self.split or usual_split(data)
 
 
 def _label_and_path(argument: str) -> tuple[str, str]:
     label, equals, path = argument.partition("=")
     return ("", argument) if not equals or Path(argument).exists() else (label.strip(), path)
-
-
-def _of_path(
-    label: str,
-    path: str,
-    folders: Mapping[str, BeirFolder],
-    split: str,
-    protocol: Protocol,
-    progress: Callable[[str], None],
-) -> list[Measured]:
-    file = Path(path)
-    if file.is_file() and _is_report(file):
-        return [_of_report(label, file, folders)]
-    if file.is_file():
-        return [_of_run(label, file, folders, split, protocol)]
-    if file.is_dir() and not any((file / name).is_file() for name in _MODEL_FILES):
-        return [_of_report(label, report, folders) for report in _reports_in(file)]
-    if path != "bm25" and not file.is_dir() and path.count("/") != 1:
-        raise DataError(
-            f"{path} does not exist; expected a report, folder of reports, run, model or bm25; check the path"
-        )
-    return _of_model(label, path, folders, split, protocol, progress)
 
 
 def _is_report(file: Path) -> bool:
@@ -97,50 +123,3 @@ def _reports_in(folder: Path) -> list[Path]:
             "check the path"
         )
     return reports
-
-
-def _of_report(label: str, file: Path, folders: Mapping[str, BeirFolder]) -> Measured:
-    evaluation = Evaluation.read(file)
-    run: Run | None = None
-    if evaluation.data in folders:  # without texts a run shows nothing, and some have millions of lines
-        beside = [file.with_name(file.stem + ending) for ending in _RUN_ENDINGS]
-        run = next((read_run(path) for path in beside if path.is_file()), None)
-    return Measured(evaluation, run, label)
-
-
-def _of_run(label: str, file: Path, folders: Mapping[str, BeirFolder], split: str, protocol: Protocol) -> Measured:
-    run = read_run(file)
-    stem = file.name.split(".")[0]
-    fitting = (
-        [stem] if stem in folders else [name for name in folders if folders[name].qrels(split).keys() & run.keys()]
-    )
-    if len(fitting) != 1:
-        found = f"answers queries of {listed(fitting)}" if fitting else "answers no query of any set given"
-        raise ValueError(
-            f"run {file} {found}; expected one set (of {listed(list(folders)) or 'none'}) to judge it by; give its "
-            "folder as data, or evaluate it first and compare the reports"
-        )
-    evaluation = evaluate_run(
-        folders[fitting[0]].qrels(split), run, name=label or stem, data=fitting[0], split=split, protocol=protocol
-    )
-    return Measured(evaluation, run, label)
-
-
-def _of_model(
-    label: str,
-    model: str,
-    folders: Mapping[str, BeirFolder],
-    split: str,
-    protocol: Protocol,
-    progress: Callable[[str], None],
-) -> list[Measured]:
-    if not folders:
-        raise ValueError(
-            f"{model} is to be evaluated, but no data is given; expected at least one set; give its folder"
-        )
-    measured = []
-    for name, folder in folders.items():
-        progress(f"evaluating {label or model} on {name}")
-        evaluation, run = evaluate_with_run(model, folder, split=split)
-        measured.append(Measured(evaluation, run, label))
-    return measured

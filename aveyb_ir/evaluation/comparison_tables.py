@@ -5,15 +5,26 @@ import io
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from textwrap import shorten
 from typing import TYPE_CHECKING
 
 from aveyb_ir.evaluation.comparison_queries import SHOWN_QUERIES, Found, QueryDifference
-from aveyb_ir.evaluation.comparison_wording import mark, number, p_value, set_name, signed, value
+from aveyb_ir.evaluation.comparison_wording import (
+    about_document,
+    mark,
+    number,
+    p_value,
+    set_name,
+    shown_documents,
+    signed,
+    value,
+)
 
 if TYPE_CHECKING:
     from aveyb_ir.evaluation.comparison import Comparison
 
-_MARKDOWN_SPECIAL = re.compile(r"[\\`*\[\]|~]|(?<!\w)[_#]|_(?!\w)|<(?=[A-Za-z/!?])|&(?=#?\w+;)")
+_MARKDOWN_SPECIAL = re.compile(r"[\\`*\[\]|~]|^#|(?<!\w)_|_(?!\w)|<(?=[A-Za-z/!?])|&(?=#?\w+;)")
+_MARKDOWN_CHARACTERS = 160
 _TEX_SPECIAL = str.maketrans(
     {
         "\\": r"\textbackslash{}",
@@ -64,8 +75,6 @@ def _highest(comparison: "Comparison", data: str | None) -> list[int]:
 
 def cell_text(comparison: "Comparison", system: str, data: str | None, metric: str | None = None) -> str:
     """One system's score on a set (None: the mean), with its deviation and, for the tested metric, its mark."""
-    if data is None and len(comparison.shared) < 2:
-        return "-"
     text = value(comparison.score(system, data, metric))
     tested = metric in (None, comparison.metric)
     return f"{text} {mark(comparison.difference(system, data))}".rstrip() if tested else text
@@ -215,30 +224,19 @@ def _markdown_queries(queries: Sequence[QueryDifference]) -> Iterator[str]:
 
 
 def _markdown_query(query: QueryDifference) -> Iterator[str]:
+    pair = (query.system, query.against)
     values = f"{query.values[query.system]:.4f} against {query.values[query.against]:.4f}"
     asked = markdown_text(f"{query.data} {query.query_id}: {query.text or 'text not at hand'}")
     yield f"- **{signed(query.difference)}** ({values}) {asked}"
-    for system in (query.system, query.against):
-        if system in query.top:
-            yield f"  - {markdown_text(system)} first finds {_markdown_found(query.top[system])}"
-    for found in query.relevant:
-        ranks = markdown_text(rank_text(found, (query.system, query.against)))
-        yield f"  - relevant: {_markdown_found(found)}" + f"; {ranks}" * bool(ranks)
+    for name, found in shown_documents(query, pair):
+        yield f"  - {markdown_text(name)}: {markdown_text(_document(found, pair))}"
 
 
-def _markdown_found(found: Found | None) -> str:
+def _document(found: Found | None, systems: Sequence[str]) -> str:
     if found is None:
         return "nothing"
-    grade = "not judged" if found.grade is None else f"grade {found.grade}"
-    return markdown_text(f"{found.id} ({grade})" + (f" {found.text}" if found.text else ""))
-
-
-def rank_text(found: Found, systems: Sequence[str]) -> str:
-    """Say in which place systems have a document."""
-    ranks = [(system, found.ranks[system]) for system in systems if system in found.ranks]
-    return ", ".join(
-        markdown_text(f"{system}: {'not found' if rank is None else f'#{rank:,}'}") for system, rank in ranks
-    )
+    text = f" {shorten(found.text, _MARKDOWN_CHARACTERS, placeholder=' …')}" if found.text else ""
+    return f"{found.id} ({about_document(found, systems)}){text}"
 
 
 def _tex_row(cells: Iterable[str]) -> str:
