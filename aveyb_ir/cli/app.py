@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from aveyb_ir import __version__
-from aveyb_ir.cli import bench, compare, demo, doctor, evaluate, index, search, train
+from aveyb_ir.cli import bench, compare, demo, doctor, evaluate, index, search, study, train
 
 app = typer.Typer(
     name="aveyb-ir",
@@ -38,5 +38,6 @@ app.add_typer(index.app, name="index")
 app.command("search")(search.search)
 app.command("evaluate")(evaluate.evaluate)
 app.command("compare")(compare.compare)
+app.command("study")(study.study)
 app.command("bench")(bench.bench)
 app.command("doctor")(doctor.doctor)
