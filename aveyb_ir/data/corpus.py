@@ -9,6 +9,7 @@ from aveyb_ir.data.hub import dataset_files, names_dataset
 from aveyb_ir.data.lines import read_lines
 from aveyb_ir.data.records import count_records, is_tsv, place, read_records, unit
 from aveyb_ir.data.seen_ids import SeenIds
+from aveyb_ir.data.wording import listed
 from aveyb_ir.errors import DataError
 
 CORPUS = "corpus"
@@ -90,7 +91,7 @@ def _read(files: Sequence[Path], build: Callable[[dict[str, Any]], _Item]) -> It
             first = next((path, n) for path, n, earlier in _items(files, build) if earlier.id == item.id)
             if first != (file, number):
                 raise DataError(
-                    f"{place(file, number)}: id {item.id!r} was already used {_where(*first, file)}; "
+                    f"{place(file, number)}: id {item.id!r:.60} was already used {_where(*first, file)}; "
                     "expected every id once; remove or rename one of the two"
                 )
         yield item
@@ -144,7 +145,7 @@ def _present(record: dict[str, Any], names: tuple[str, ...]) -> str:
     for name in names:
         if name in record:
             return name
-    raise ValueError(f"no field {' or '.join(names)} among {', '.join(record) or 'none'}; add or rename it")
+    raise ValueError(f"no field {' or '.join(names)} among {listed(record) or 'none'}; add or rename it")
 
 
 def _as_text(value: object, name: str) -> str:

@@ -42,11 +42,11 @@ def check_id(value: object) -> str:
         ValueError: it is not a string, is empty, or holds a line break, a NUL or half of a surrogate pair.
     """
     if not isinstance(value, str):
-        raise ValueError(f"id {value!r} is {type(value).__name__}; expected a string; convert it with str()")
+        raise ValueError(f"id {value!r:.60} is {type(value).__name__}; expected a string; convert it with str()")
     if not value:
         raise ValueError("an id is empty; expected at least one character")
     if _UNUSABLE.search(value):
-        raise ValueError(f"id {value!r} holds a line break, a NUL or a lone surrogate; remove that character")
+        raise ValueError(f"id {value!r:.60} holds a line break, a NUL or a lone surrogate; remove that character")
     return value
 
 

@@ -8,7 +8,7 @@ head of its README, under `configs`; without that, names say it: `corpus.jsonl.g
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path, PurePosixPath
-from typing import Any
+from typing import Any, NamedTuple
 
 import yaml
 from huggingface_hub import metadata_load, snapshot_download
@@ -18,6 +18,7 @@ from aveyb_ir.data.records import is_data_file
 from aveyb_ir.errors import DataError
 
 _NAME = re.compile(r"\w[\w.-]*/\w[\w.-]*")
+_FORMATS = ".parquet, .jsonl, .json or .tsv"
 _SPLIT_WORDS = {
     "train": ("train", "training"),
     "validation": ("validation", "valid", "val", "dev"),
@@ -54,8 +55,15 @@ def dataset_files(source: str | Path, *, configs: Sequence[str] = (), splits: Se
     found = dataset.splits(config)
     where = location if config is None else f"{location}:{config}"
     if not found:
-        raise DataError(f"{where} has no data files; expected .parquet, .jsonl, .json or .tsv; check the path")
+        raise DataError(f"{where} has no data files; expected {_FORMATS}; check the path")
     return found[_choice(where, "split", tuple(found), split, splits)]
+
+
+class _Config(NamedTuple):
+    """What a README says of a config: its folder, and path patterns by split; without patterns, names tell splits."""
+
+    folder: str
+    patterns: dict[str, list[str]]
 
 
 class HubDataset:
@@ -83,15 +91,15 @@ class HubDataset:
 
         Where the README declares no configs, one is told by names, and is empty if no name fits.
         """
-        if config is not None and self._declared:
-            patterns = self._declared[config]
-            folder = self._folder([pattern for of_split in patterns.values() for pattern in of_split])
-            return {split: _matching(folder, of_split) for split, of_split in patterns.items()}
+        declared = self._declared[config] if config is not None and self._declared else _Config("", {})
+        if declared.patterns:
+            folder = self._folder([pattern for of_split in declared.patterns.values() for pattern in of_split])
+            return {split: _matching(folder, of_split) for split, of_split in declared.patterns.items()}
+        folder = self._folder([f"{declared.folder}/**"] if declared.folder else None) / declared.folder
         found: dict[str, list[Path]] = {}
-        folder = self._folder(None)
         for file in _data_files(folder):
             path = file.relative_to(folder).as_posix()
-            if config is None or re.match(rf"{re.escape(config)}[/.]", path):
+            if config is None or self._declared or re.match(rf"{re.escape(config)}[/.]", path):
                 found.setdefault(_split_in(path), []).append(file)
         return found
 
@@ -140,11 +148,10 @@ def _choice(where: str, what: str, there: tuple[str, ...], asked: str | None, pr
     return there[0]
 
 
-def _declared_configs(readme: Path) -> dict[str, dict[str, list[str]]]:
-    """Path patterns by config and split."""
+def _declared_configs(readme: Path) -> dict[str, _Config]:
     try:
         configs = (metadata_load(readme) or {}).get("configs") or []
-        return {config["config_name"]: _patterns(config) for config in configs}
+        return {str(config["config_name"]): _config(config) for config in configs}
     except (yaml.YAMLError, UnicodeDecodeError, ValueError, KeyError, TypeError, AttributeError) as error:
         reason = " ".join(str(error).split())
         raise DataError(
@@ -153,33 +160,32 @@ def _declared_configs(readme: Path) -> dict[str, dict[str, list[str]]]:
         ) from error
 
 
-def _patterns(config: Mapping[str, Any]) -> dict[str, list[str]]:
-    folder = config.get("data_dir")
-    files = config.get("data_files") or ([{"split": "train", "path": "**"}] if folder else [])
-    files = [files] if isinstance(files, (str, dict)) else files
+def _config(config: Mapping[str, Any]) -> _Config:
+    folder = _inside(config.get("data_dir") or "")
+    files = config.get("data_files") or []
     patterns: dict[str, list[str]] = {}
-    for entry in files:
+    for entry in [files] if isinstance(files, (str, dict)) else files:
         split, path = (entry["split"], entry["path"]) if isinstance(entry, dict) else ("train", entry)
         for pattern in [path] if isinstance(path, str) else path:
-            patterns.setdefault(split, []).append(_inside(f"{folder}/{pattern}" if folder else pattern))
-    return patterns
+            patterns.setdefault(str(split), []).append(_inside(f"{folder}/{pattern}" if folder else pattern))
+    return _Config(folder, patterns)
 
 
 def _inside(pattern: str) -> str:
     path = PurePosixPath(pattern)
     if path.is_absolute() or ".." in path.parts or ":" in pattern:
         raise ValueError(f"{pattern!r} is not a path inside the data set")
-    return str(path)
+    return "" if pattern == "" else str(path)
 
 
 def _matching(folder: Path, patterns: Sequence[str]) -> list[Path]:
-    files = {file for pattern in patterns for file in folder.glob(_glob(pattern)) if file.is_file()}
-    if not files:
+    matching = {file for pattern in patterns for file in folder.glob(_glob(pattern)) if file.is_file()}
+    if not (files := sorted(file for file in matching if is_data_file(file.name))):
         raise DataError(
-            f"{folder} has no file {' or '.join(patterns)}, which its README names; expected a complete copy; "
-            "fetch it again"
+            f"{folder} has no file {' or '.join(patterns)}, which its README names, in a format that is read here; "
+            f"expected {_FORMATS}; fetch the files again, or convert them"
         )
-    return sorted(file for file in files if file.name != "README.md")
+    return files
 
 
 def _glob(pattern: str) -> str:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from aveyb_ir.data.documents import Document
+from aveyb_ir.data.wording import listed
 
 POSITIVE_PASSAGES = "positive_passages"
 NEGATIVE_PASSAGES = "negative_passages"
@@ -88,7 +89,7 @@ def _only_field(record: Mapping[str, Any], names: Sequence[str], role: str) -> s
         return present[0]
     if present:
         raise ValueError(f"{' and '.join(present)} both give the {role}, expected one of them")
-    raise ValueError(f"no {role} among fields {', '.join(record) or 'none'}, expected one of {', '.join(names)}")
+    raise ValueError(f"no {role} among fields {listed(record) or 'none'}, expected one of {', '.join(names)}")
 
 
 def _negative_fields(record: Mapping[str, Any]) -> list[str]:

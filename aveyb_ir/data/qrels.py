@@ -11,6 +11,7 @@ from typing import Any, TypeAlias
 from aveyb_ir.data.documents import as_id, check_id
 from aveyb_ir.data.lines import read_lines, write_lines
 from aveyb_ir.data.records import place, read_records
+from aveyb_ir.data.wording import listed
 from aveyb_ir.errors import DataError
 
 Qrels: TypeAlias = dict[str, dict[str, int]]
@@ -87,7 +88,7 @@ def _rows(file: Path) -> Iterator[tuple[int, list[str]]]:
 
 def _columns_of(record: dict[str, Any]) -> list[str]:
     if missing := [name for name in _FIELDS if name not in record]:
-        raise ValueError(f"no field {' or '.join(missing)} among {', '.join(record) or 'none'}; add or rename it")
+        raise ValueError(f"no field {' or '.join(missing)} among {listed(record) or 'none'}; add or rename it")
     query_id, document_id, grade = (record[name] for name in _FIELDS)
     return [as_id(query_id), as_id(document_id), str(grade)]
 
@@ -132,7 +133,7 @@ def _judgement(columns: list[str]) -> tuple[str, str, int]:
     match = _GRADE.fullmatch(columns[-1].strip())
     if match is None:
         raise ValueError(
-            f"grade {columns[-1]!r}; expected a whole number of up to six digits; "
+            f"grade {columns[-1]!r:.40}; expected a whole number of up to six digits; "
             f"round it, or end a header in {' or '.join(_HEADER_ENDS)}"
         )
     return check_id(columns[0]), check_id(columns[-2]), int(match[1])

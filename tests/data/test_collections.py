@@ -5,6 +5,7 @@ import json
 import shutil
 from pathlib import Path
 
+import datasets
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -23,6 +24,8 @@ from aveyb_ir.data import (
     training_rows_from_beir,
     write_beir_folder,
 )
+from aveyb_ir.data.hub import HubDataset
+from aveyb_ir.data.records import read_records
 from aveyb_ir.errors import DataError
 
 DOCUMENTS = [Document("007", "seven", "Bond"), Document("7", "Åse\nzwei"), Document("NA", "", "Namibia")]
@@ -226,6 +229,31 @@ def test_a_copy_without_its_files_is_incomplete(two_part: Path) -> None:
     shutil.rmtree(two_part / "corpus")
     with pytest.raises(DataError, match=r"has no file corpus/corpus-\*, which its README names"):
         open_collection(two_part).documents()
+
+
+@pytest.mark.parametrize("config", [{"data_dir": "data"}, {"data_dir": "data", "data_files": "t*"}, {"default": True}])
+def test_a_config_may_be_a_folder(tmp_path: Path, config: dict[str, object]) -> None:
+    for split in ("train", "test"):
+        write_parquet(tmp_path / "data" / f"{split}-00000.parquet", [{"_id": split, "text": "t"}])
+    head = json.dumps([{"config_name": 2020, **config}])
+    (tmp_path / "README.md").write_text(f"---\nconfigs: {head}\n---\n")
+    ids = [document.id for document in read_documents(tmp_path)]
+    assert ids == (["test", "train"] if "data_files" in config else ["train"])
+
+
+def test_the_datasets_library_finds_the_same_files(two_part: Path) -> None:
+    """Configs and splits are told as the library tells them that made the layout."""
+    for folder in (two_part, two_part.with_name("nq-qrels")):
+        ours = HubDataset(folder)
+        for config in ours.configs or (None,):
+            theirs = datasets.load_dataset(str(folder), config, streaming=True)
+            assert {split: sum(1 for _ in rows) for split, rows in theirs.items()} == {
+                split: sum(_num_records(file) for file in files) for split, files in ours.splits(config).items()
+            }
+
+
+def _num_records(file: Path) -> int:
+    return sum(1 for _ in read_records(file)) if file.suffix != ".tsv" else len(file.read_text().splitlines()) - 1
 
 
 def test_judgements_in_records_are_checked(one_part: Path) -> None:
