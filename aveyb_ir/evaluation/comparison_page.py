@@ -20,7 +20,7 @@ _POLICY = "default-src 'none'; style-src 'unsafe-inline'"  # a query cannot make
 
 def to_html(comparison: "Comparison") -> str:
     """Everything for people, as a page: tables, pictures, and the queries that made the difference."""
-    style = files("aveyb_ir").joinpath("assets", "comparison.css").read_text(encoding="utf-8")
+    style = (files("aveyb_ir") / "assets" / "comparison.css").read_text(encoding="utf-8")
     title = f"{comparison.metric} of {len(comparison.systems)} systems on {_count(len(comparison.sets), 'set')}"
     return "\n".join(
         [

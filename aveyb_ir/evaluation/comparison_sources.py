@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from aveyb_ir.data import listed, read_run
+from aveyb_ir.encoding import Encoder
 from aveyb_ir.errors import DataError
 from aveyb_ir.evaluation.comparison_data import ComparedData
 from aveyb_ir.evaluation.protocols import Protocol
@@ -90,10 +91,11 @@ class Judge:
         if not self.data:
             raise ValueError(f"{model} is to be evaluated without data; expected at least one set; give its folder")
         found = []
+        system = model if model == "bm25" else Encoder(model)
         for name, data in self.data.items():
             if self.progress is not None:
                 self.progress(f"evaluating {label} on {name}")
-            found.append(evaluate(model, data.source, split=self._split(name), protocol=self.protocol))
+            found.append(evaluate(system, data.source, split=self._split(name), protocol=self.protocol))
         return found
 
     def _split(self, data: str) -> str:
