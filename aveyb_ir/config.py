@@ -85,10 +85,10 @@ class ModelSection(Section):
 class DataSection(Section):
     """Which texts belong together."""
 
-    beir: str | None = Field(None, description="folder in BEIR layout")
-    split: str = Field("train", description="qrels file of the folder, without .tsv")
-    eval_split: str | None = Field(None, description="qrels file that `train.eval_steps` evaluates on")
-    pairs: str | None = Field(None, description="JSON Lines file of anchors and positives, instead of `beir`")
+    beir: str | None = Field(None, description="folder in BEIR layout, or a data set on the Hub such as `BeIR/nq`")
+    split: str = Field("train", description="judgements of `beir` to train on")
+    eval_split: str | None = Field(None, description="judgements of `beir` that `train.eval_steps` evaluates on")
+    pairs: str | None = Field(None, description="anchors and positives, from a file or the Hub, instead of `beir`")
     negatives: int | None = Field(None, ge=0, description="explicit negatives used per row, the first; absent: all")
 
     @model_validator(mode="after")

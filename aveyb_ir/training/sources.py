@@ -6,7 +6,7 @@ from sentence_transformers.base.evaluation import BaseEvaluator
 from sentence_transformers.sentence_transformer.evaluation import InformationRetrievalEvaluator
 
 from aveyb_ir.config import DataSection
-from aveyb_ir.data import BeirFolder, read_training_rows, training_rows_from_beir
+from aveyb_ir.data import Collection, open_collection, read_training_rows, training_rows_from_beir
 from aveyb_ir.training.pairs import TrainingSet
 
 
@@ -19,7 +19,7 @@ def load_training_set(data: DataSection) -> TrainingSet:
     if data.pairs is not None:
         rows, source = read_training_rows(data.pairs), data.pairs
     else:
-        rows, source = training_rows_from_beir(_folder(data), data.split), f"{data.beir} split {data.split}"
+        rows, source = training_rows_from_beir(_collection(data), data.split), f"{data.beir} split {data.split}"
     return TrainingSet.from_rows(rows, source=source, max_negatives=data.negatives)
 
 
@@ -34,25 +34,25 @@ def tokenizer_texts(data: DataSection, training_set: TrainingSet) -> Iterator[st
     if data.beir is None:
         yield from training_set.documents
     else:
-        yield from (document.full_text for document in _folder(data).documents())
+        yield from (document.full_text for document in _collection(data).documents())
 
 
 def load_evaluator(data: DataSection, batch_size: int) -> BaseEvaluator | None:
     """NDCG@10, MRR@10 and recall@100 of `data.eval_split` over the whole corpus, held in memory; None without a split.
 
     Raises:
-        DataError: the folder has no such split, or none of its queries.
+        DataError: the data set has no such split, or none of its queries.
     """
     if data.eval_split is None:
         return None
-    folder = _folder(data)
+    collection = _collection(data)
     relevant = {
         query_id: {document_id for document_id, grade in judged.items() if grade >= 1}
-        for query_id, judged in folder.qrels(data.eval_split).items()
+        for query_id, judged in collection.qrels(data.eval_split).items()
     }
     return InformationRetrievalEvaluator(
-        queries=folder.judged_queries(data.eval_split),
-        corpus={document.id: document.full_text for document in folder.documents()},
+        queries=collection.judged_queries(data.eval_split),
+        corpus={document.id: document.full_text for document in collection.documents()},
         relevant_docs=relevant,
         mrr_at_k=[10],
         ndcg_at_k=[10],
@@ -66,6 +66,6 @@ def load_evaluator(data: DataSection, batch_size: int) -> BaseEvaluator | None:
     )
 
 
-def _folder(data: DataSection) -> BeirFolder:
+def _collection(data: DataSection) -> Collection:
     assert data.beir is not None  # a checked recipe has it where it has no pairs
-    return BeirFolder(data.beir)
+    return open_collection(data.beir)
