@@ -8,10 +8,11 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from aveyb_ir.data import Document, OwnDocument, OwnDocuments, Qrels, Run, listed
-from aveyb_ir.encoding import Encoder, EncoderStore
+from aveyb_ir.encoding import Encoder
 from aveyb_ir.errors import DataError
 from aveyb_ir.evaluation.protocols import pool_of
-from aveyb_ir.retrieval import Answers, Bm25, EncodedBlock, Retriever, exact_search, search_vectors
+from aveyb_ir.evaluation.vectors_at_hand import VectorsAtHand
+from aveyb_ir.retrieval import Answers, Bm25, Retriever, exact_search, search_vectors
 
 _logger = logging.getLogger(__name__)
 
@@ -117,29 +118,12 @@ class ModelSystem:
 
     def answer(self, task: Task) -> Answers:
         """Encode the corpus, or read its vectors, and compare all of them with each query."""
-        options: dict[str, Any] = {
-            "top_k": task.top_k,
-            "own_document": task.own_document,
-            "progress": task.progress,
-        }
+        options: dict[str, Any] = {"top_k": task.top_k, "own_document": task.own_document, "progress": task.progress}
         if self._vectors is None:
             return exact_search(self._encoder, task.searched(), task.queries, **options)
-        return search_vectors(self._encoder, self._stored(task, self._vectors), task.queries, **options)
-
-    def _stored(self, task: Task, folder: Path) -> Iterator[EncodedBlock]:
-        """The vectors of the whole corpus if they are there or wanted, else those of the pool alone."""
-        whole = folder / task.data / self._encoder.fingerprint
-        if task.pool is None or whole.exists():
-            for block, shard in EncoderStore(whole, self._encoder).encode(task.documents()):
-                kept = [i for i, document in enumerate(block) if task.pool is None or document.id in task.pool]
-                if len(kept) == len(block):
-                    yield block, shard.vectors
-                elif kept:
-                    yield [block[i] for i in kept], shard.vectors[kept]
-            return
-        store = EncoderStore(whole.with_name(f"{whole.name}-judged-{task.split}"), self._encoder)
-        for block, shard in store.encode(task.searched()):
-            yield block, shard.vectors
+        at_hand = VectorsAtHand(self._vectors, task.data, self._encoder)
+        blocks = at_hand.documents(task.documents(), task.pool, task.split)
+        return search_vectors(at_hand.queries(list(task.queries.values())), blocks, task.queries, **options)
 
 
 class IndexSystem:

@@ -55,7 +55,7 @@ def exact_search(
         progress: Called with the number of documents after each block.
 
     Returns:
-        Hits in the order of a flat index: by score, of equal scores the earlier document first. A score is a float64
+        Hits in the order of an index: by score, of equal scores the earlier document first. A score is a float64
         sum rounded to float32, the same in whatever block it was computed.
 
     Raises:
@@ -65,11 +65,12 @@ def exact_search(
     blocks = (
         (block, encoder.encode_documents([document.full_text for document in block])) for block in _blocks(documents)
     )
-    return search_vectors(encoder, blocks, queries, top_k=top_k, own_document=own_document, progress=progress)
+    vectors = encoder.encode_queries(list(queries.values()))
+    return search_vectors(vectors, blocks, queries, top_k=top_k, own_document=own_document, progress=progress)
 
 
 def search_vectors(
-    encoder: Encoder,
+    query_vectors: NDArray[np.float32],
     blocks: Iterable[EncodedBlock],
     queries: Mapping[str, str],
     *,
@@ -77,13 +78,13 @@ def search_vectors(
     own_document: OwnDocument = "auto",
     progress: Callable[[int], None] | None = None,
 ) -> Answers:
-    """Do what `exact_search` does with documents that are encoded already; the encoder encodes the queries."""
+    """Do what `exact_search` does where all is encoded already: vectors of the queries in their order, (queries, d)."""
     if top_k < 1:
         raise ValueError(f"top_k is {top_k}; expected at least 1; raise it")
     own_documents = OwnDocuments(queries, own_document)
     ids = list(queries)
     row_of = {id: row for row, id in enumerate(ids)}
-    query_vectors = _checked(encoder.encode_queries([queries[id] for id in ids]), ids)
+    query_vectors = _checked(query_vectors, ids)
     groups = [
         _Group(start, query_vectors[start : start + _BLOCK_QUERIES], top_k)
         for start in range(0, len(ids), _BLOCK_QUERIES)

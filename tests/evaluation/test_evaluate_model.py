@@ -3,6 +3,7 @@
 import math
 import shutil
 
+import numpy as np
 import pytest
 
 from aveyb_ir import Encoder, Index, Retriever, evaluate
@@ -104,24 +105,27 @@ def test_vectors_at_hand_are_used_for_all_that_is_asked_of_them(encoder, folder,
     plain = [evaluate(encoder, folder), evaluate(encoder, folder, split="dev", protocol="paper", top_k=2)]
     evaluate(encoder, folder, vectors=tmp_path / "vectors")
 
-    def encode_documents(*_, **__):
+    def encode(*_, **__):
         raise AssertionError("encoded again")
 
-    monkeypatch.setattr("aveyb_ir.encoding.store.encode_texts", encode_documents)
+    evaluate(encoder, folder, split="dev", vectors=tmp_path / "vectors")
+    monkeypatch.setattr(Encoder, "encode", encode)
     again = [
         evaluate(encoder, folder, vectors=tmp_path / "vectors"),
         evaluate(encoder, folder, split="dev", protocol="paper", top_k=2, vectors=tmp_path / "vectors"),
     ]
     assert again == plain
-    assert [one.run for one in again] == [one.run for one in plain]
+    for with_vectors, without in zip(again, plain, strict=True):
+        for id, hits in without.run.items():
+            assert with_vectors.run[id] == pytest.approx(hits, rel=1e-6)  # batches decide the last digits
     with pytest.raises(AssertionError, match="encoded again"):
         evaluate(encoder, folder, vectors=tmp_path / "others")
 
 
 def test_the_paper_alone_keeps_the_vectors_of_its_pool_only(encoder, folder, tmp_path):
     evaluate(encoder, folder, split="dev", protocol="paper", vectors=tmp_path / "vectors")
-    (store,) = (tmp_path / "vectors" / "set").iterdir()
-    assert store.name.endswith("-judged-dev")
+    (store,) = (tmp_path / "vectors" / "set").glob("*-judged-dev")
+    assert not store.with_name(encoder.fingerprint).exists()
     assert len((store / "shard-000000.ids.jsonl").read_text(encoding="ascii").splitlines()) == 3
 
 
@@ -130,11 +134,26 @@ def test_vectors_of_another_corpus_are_refused_and_those_of_another_encoder_lie_
 ):
     evaluate(encoder, folder, vectors=tmp_path / "vectors")
     evaluate(bert_dir, folder, vectors=tmp_path / "vectors")
-    assert len(list((tmp_path / "vectors" / "set").iterdir())) == 2
+    assert len([path for path in (tmp_path / "vectors" / "set").iterdir() if path.is_dir()]) == 2
     shutil.rmtree(folder)
     write_numbers(folder, {"test": {"q0": {"d0": 1}}}, num_documents=19)
     with pytest.raises(DataError, match="remove the folder"):
         evaluate(encoder, folder, vectors=tmp_path / "vectors")
+
+
+@pytest.mark.parametrize("content", ["cut", "shape", "other"])
+def test_damaged_vectors_of_queries_are_refused(encoder, folder, tmp_path, content):
+    first = evaluate(encoder, folder, vectors=tmp_path / "vectors")
+    (file,) = (tmp_path / "vectors" / "set").glob("*-queries-*.npy")
+    whole = file.read_bytes()
+    file.write_bytes({"cut": whole[:-1], "shape": whole[:128], "other": b"text"}[content])
+    with pytest.raises(DataError, match=r"-queries-\w+\.npy cannot be read .*remove the file"):
+        evaluate(encoder, folder, vectors=tmp_path / "vectors")
+    np.save(file, np.zeros((4, 3)), allow_pickle=False)
+    with pytest.raises(DataError, match=r"float64 of shape \(4, 3\); expected float32 of"):
+        evaluate(encoder, folder, vectors=tmp_path / "vectors")
+    file.unlink()
+    assert evaluate(encoder, folder, vectors=tmp_path / "vectors") == first
 
 
 @pytest.mark.parametrize("model", ["bm25", "index"])

@@ -110,3 +110,36 @@ def test_the_reciprocal_rank_is_cut_where_it_says(rank: int, value: float) -> No
     evaluation = evaluate_run({"q": {f"d{rank}": 1}}, {"q": hits}, metrics=["mrr@10", "mrr"])
     assert evaluation.metrics["mrr@10"] == value
     assert evaluation.metrics["mrr"] == 1 / rank
+
+
+def paper_ndcg(judged: dict[str, int], hits: dict[str, float], pool: set[str], k: int) -> float:
+    """From its definition: binary gains of the first k of the pool, over the same gains sorted."""
+    gained = [int(gain >= 1) for gain in gains(judged, {id_: hits[id_] for id_ in hits if id_ in pool})][:k]
+    return ndcg(gained, sorted(gained, reverse=True), k)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_the_papers_metric_agrees_with_numpy(seed: int) -> None:
+    qrels, run = random_judgements_and_run(seed)
+    for hits in run.values():
+        hits["in no judgement"] = 1e31
+    pool = {id_ for judged in qrels.values() for id_ in judged}
+    names = [f"paper-ndcg@{k}" for k in (1, 3, 10, 100)]
+    evaluation = evaluate_run(qrels, run, metrics=names, protocol="paper")
+    for query_id, judged in qrels.items():
+        for k, value in zip((1, 3, 10, 100), evaluation.per_query[query_id].values(), strict=True):
+            assert value == pytest.approx(paper_ndcg(judged, run.get(query_id, {}), pool, k), abs=1e-12)
+    dropped = sum(id_ not in pool for hits in run.values() for id_ in hits)
+    assert evaluation.hits_outside_pool == dropped >= 12
+    assert evaluation.protocol == "paper"
+
+
+def test_the_worked_example_of_the_two_protocols() -> None:
+    """Two relevant documents, one found in place 3: 0.307 and 0.500, as the documentation says."""
+    qrels, run = {"q": {"found": 2, "missed": 1, "x": 0, "y": 0}}, {"q": {"x": 3.0, "y": 2.0, "found": 1.0}}
+    graded = {"q": {**qrels["q"], "found": 1}}
+    full = evaluate_run(graded, run, metrics=["ndcg@10"])
+    paper = evaluate_run(qrels, run, protocol="paper")
+    assert full.metrics == pytest.approx({"ndcg@10": 0.307}, abs=5e-4)
+    assert paper.metrics == pytest.approx({"paper-ndcg@10": 0.5})
+    assert "1 of 2 found, in place 3, gives 0.500; ndcg@10 gives 0.307" in paper.notes()[0]
