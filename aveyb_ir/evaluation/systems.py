@@ -11,8 +11,7 @@ from aveyb_ir.data import Document, OwnDocument, OwnDocuments, Qrels, Run, liste
 from aveyb_ir.encoding import Encoder
 from aveyb_ir.errors import DataError
 from aveyb_ir.evaluation.protocols import pool_of
-from aveyb_ir.evaluation.vectors_at_hand import VectorsAtHand
-from aveyb_ir.retrieval import Answers, Bm25, Retriever, exact_search, search_vectors
+from aveyb_ir.retrieval import Answers, Bm25, Retriever, VectorsAtHand, exact_search, search_vectors
 
 _logger = logging.getLogger(__name__)
 

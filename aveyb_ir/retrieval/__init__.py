@@ -5,5 +5,16 @@ from aveyb_ir.retrieval.exact import Answers, EncodedBlock, exact_search, search
 from aveyb_ir.retrieval.hits import Hit
 from aveyb_ir.retrieval.index import Index
 from aveyb_ir.retrieval.retriever import Retriever
+from aveyb_ir.retrieval.vectors_at_hand import VectorsAtHand
 
-__all__ = ["Answers", "Bm25", "EncodedBlock", "Hit", "Index", "Retriever", "exact_search", "search_vectors"]
+__all__ = [
+    "Answers",
+    "Bm25",
+    "EncodedBlock",
+    "Hit",
+    "Index",
+    "Retriever",
+    "VectorsAtHand",
+    "exact_search",
+    "search_vectors",
+]

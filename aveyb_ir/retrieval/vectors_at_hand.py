@@ -1,4 +1,4 @@
-"""Vectors that an earlier evaluation made, for those that follow: another split, metric, protocol or depth.
+"""Vectors that an earlier evaluation or mining made, for those that follow: another split, metric, protocol or depth.
 
     DIR/COLLECTION/FINGERPRINT/                 the store of the whole corpus, which a killed run goes on with
     DIR/COLLECTION/FINGERPRINT-judged-SPLIT/    that of the judged documents, where only these were asked for
@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from aveyb_ir.data import Document
 from aveyb_ir.encoding import Encoder, EncoderStore
 from aveyb_ir.errors import DataError
-from aveyb_ir.retrieval import EncodedBlock
+from aveyb_ir.retrieval.exact import EncodedBlock
 
 
 class VectorsAtHand:
