@@ -79,12 +79,14 @@ def add(
     corpus: Corpus,
     replace: Annotated[bool, typer.Option("--replace", help="Replace documents whose ids are there already.")] = False,
     encoder: Model = None,
+    device: Device = None,
+    dtype: Dtype = None,
     json: Json = False,
 ) -> None:
     """Add documents to an index: all of them, or none if one is broken."""
     from aveyb_ir.retrieval import Index
 
-    index = Index.open(directory, encoder=encoder)
+    index = Index.open(directory, encoder=encoder, device=device, dtype=dtype)
     _report({"added": index.add(corpus, replace=replace), "documents": len(index)}, json)
 
 
@@ -125,6 +127,8 @@ def verify(
     directory: Directory,
     sample: Annotated[int, typer.Option(min=0, help="Documents to encode again; 0 loads no encoder.")] = 32,
     encoder: Model = None,
+    device: Device = None,
+    dtype: Dtype = None,
     json: Json = False,
 ) -> None:
     """Read every byte of an index, check its ids, and encode a sample of its documents again."""
@@ -132,7 +136,7 @@ def verify(
     from aveyb_ir.retrieval import Index
 
     if sample:
-        index = Index.open(directory, encoder=encoder)
+        index = Index.open(directory, encoder=encoder, device=device, dtype=dtype)
         least = index.verify(sample=sample)
         _report({"index": str(directory), "documents": len(index), "verified": True, "least_cosine": least}, json)
     else:

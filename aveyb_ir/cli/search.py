@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from aveyb_ir.cli.options import Json
+from aveyb_ir.cli.options import Device, Dtype, Json
 from aveyb_ir.cli.output import print_hits, print_json
 
 
@@ -21,6 +21,8 @@ def search(
     queries: Annotated[Path | None, typer.Option(help="File of queries: .jsonl, or .tsv of id and text.")] = None,
     run: Annotated[Path | None, typer.Option(help="Write the hits of --queries as a TREC run.")] = None,
     encoder: Annotated[str | None, typer.Option(help="The index's encoder, if it has moved.")] = None,
+    device: Device = None,
+    dtype: Dtype = None,
     json: Json = False,
 ) -> None:
     """Search an index for one query, or for a file of queries."""
@@ -37,7 +39,7 @@ def search(
     texts = {item.id: item.text for item in read_queries(queries)} if queries is not None else {}
     from aveyb_ir.retrieval import Retriever
 
-    retriever = Retriever(directory, encoder=encoder)
+    retriever = Retriever(directory, encoder=encoder, device=device, dtype=dtype)
     if run is not None:
         write_run(run, retriever.run(texts, top_k=top_k or 100, where=where, document_weight=document_weight))
         typer.echo(f"{len(texts)} queries, run written to {run}", err=True)

@@ -3,7 +3,7 @@
 from aveyb_ir.encoding.devices import choose_dtype, cpu_has_fast
 from aveyb_ir.encoding.encoded_corpus import EncodedCorpus, EncodedShard
 from aveyb_ir.encoding.encoder import ChunkedText, Encoder, EncodingCounts
-from aveyb_ir.encoding.granularity import Granularity
+from aveyb_ir.encoding.granularity import Granularity, encode_texts
 from aveyb_ir.encoding.loading import load_sentence_transformer
 from aveyb_ir.encoding.memory import free_bytes
 from aveyb_ir.encoding.progress import EncodingProgress, ProgressMeter
@@ -21,6 +21,7 @@ __all__ = [
     "ProgressMeter",
     "choose_dtype",
     "cpu_has_fast",
+    "encode_texts",
     "encode_to_store",
     "free_bytes",
     "load_sentence_transformer",

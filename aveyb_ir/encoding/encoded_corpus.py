@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from aveyb_ir.encoding.encoder import EncodingCounts
-from aveyb_ir.encoding.granularity import Span, whole_texts
+from aveyb_ir.encoding.granularity import Span, spans_by_document, whole_texts
 from aveyb_ir.encoding.store_files import StoreLayout, map_array, read_ids
 from aveyb_ir.encoding.store_manifest import StoreManifest
 from aveyb_ir.errors import DataError
@@ -34,9 +34,7 @@ class EncodedShard:
 
     def spans_by_document(self) -> list[list[Span | None]]:
         """For each document what its vectors stand for: (start, end), or None for the whole."""
-        flat = [None if start < 0 else (start, end) for start, end in self.spans.tolist()]
-        ends = np.cumsum(self.counts).tolist()
-        return [flat[end - count : end] for end, count in zip(ends, self.counts.tolist(), strict=True)]
+        return spans_by_document(self.counts, self.spans)
 
 
 class EncodedCorpus:

@@ -33,6 +33,10 @@ class EncodedTexts:
     token_budget: int
     seen: EncodingCounts
 
+    def spans_by_document(self) -> list[list[Span | None]]:
+        """For each text what its vectors stand for: (start, end), or None for the whole."""
+        return spans_by_document(self.counts, self.spans)
+
 
 def check_granularity(granularity: str) -> None:
     """Raise ValueError unless vectors can be made of that."""
@@ -62,6 +66,13 @@ def encode_texts(
 def whole_texts(num_texts: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Counts and spans of texts that have one vector each."""
     return np.ones(num_texts, dtype=np.int64), np.full((num_texts, 2), -1, dtype=np.int64)
+
+
+def spans_by_document(counts: NDArray[np.int64], spans: NDArray[np.int64]) -> list[list[Span | None]]:
+    """Spans of vectors, (vectors, 2), as one list for each text, which has `counts` of them; None for -1, -1."""
+    flat = [None if start < 0 else (start, end) for start, end in spans.tolist()]
+    ends = np.cumsum(counts).tolist()
+    return [flat[end - count : end] for end, count in zip(ends, counts.tolist(), strict=True)]
 
 
 def _chunks(

@@ -3,8 +3,10 @@
 from aveyb_ir.index.faiss_facts import FaissFacts, faiss_facts
 from aveyb_ir.index.identity import EncoderIdentity
 from aveyb_ir.index.named_specs import AutoSpec, load_spec
+from aveyb_ir.index.nearest import checked_top_k
 from aveyb_ir.index.reader import Hit, IndexDir
 from aveyb_ir.index.spec import BUILT_IN, IndexSpec
+from aveyb_ir.index.spec_check import check_spec
 from aveyb_ir.index.writer import IndexWriter
 
 __all__ = [
@@ -16,6 +18,8 @@ __all__ = [
     "IndexDir",
     "IndexSpec",
     "IndexWriter",
+    "check_spec",
+    "checked_top_k",
     "faiss_facts",
     "load_spec",
 ]

@@ -114,7 +114,7 @@ class Draft:
         if self._new is None:
             return kept, deleted
         self._spec = settled(self._spec, self._new.num_vectors, self.dimension)
-        new = self._new.finish(first_row, self.next_row, self._spec)
+        new = self._new.finish(first_row, self.next_row, self._spec, is_addition=bool(kept))
         self._new = None
         return (*kept, new), deleted
 

@@ -1,6 +1,7 @@
 """How FAISS indexes are made from vectors on disk."""
 
 import logging
+import re
 from pathlib import Path
 from typing import Any
 
@@ -17,29 +18,51 @@ _TRAINING_VECTORS = 64  # for each list or code that is learnt; more change litt
 _SEED = 0
 
 
-def fitting_factory(spec: IndexSpec, num_vectors: int, dimension: int) -> str:
-    """The factory string for so many vectors: the specified one, or flat where these are too few to train it."""
+def fitting_factory(spec: IndexSpec, num_vectors: int, dimension: int, *, is_addition: bool) -> str:
+    """The factory string for so many vectors: the specified one, or flat where these are too few to train it.
+
+    It warns of the latter, unless they are only added to others.
+    """
     factory = spec.resolved(num_vectors, dimension)
-    needed = max(min_vectors(factory), LIST_VECTORS if spec.fits_lists else 1)
+    needed = max(min_vectors(factory, dimension), LIST_VECTORS if spec.fits_lists else 1)
     if num_vectors >= needed:
         return factory
-    _logger.info(
-        "%d vectors are too few to train %s, which takes %d; they are compared exactly", num_vectors, factory, needed
+    _logger.log(
+        logging.INFO if is_addition else logging.WARNING,
+        "%d vectors are too few to train %s, which takes %d; they are compared exactly",
+        num_vectors,
+        factory,
+        needed,
     )
     return FLAT
 
 
-def write_faiss(path: Path, vectors: NDArray[np.float32], factory: str, spec: IndexSpec) -> None:
+def write_faiss(
+    path: Path,
+    vectors: NDArray[np.float32],
+    factory: str,
+    spec: IndexSpec,
+    *,
+    max_rotation_rounds: int | None = None,
+) -> None:
     """Build an index over `vectors`, shape (n, dimension), which may be a memory map, training it on a sample.
 
-    Raises OSError when the file cannot be written.
+    `max_rotation_rounds` cuts the training of an OPQ rotation short, to see only whether it works.
+
+    Raises OSError when the file cannot be written, RuntimeError or MemoryError when FAISS fails.
     """
     faiss = faiss_module()
-    index = _build(vectors, factory, spec)
+    index = _build(vectors, factory, spec, max_rotation_rounds)
     # Through a Python file, because FAISS's own writer does not notice when the last bytes find no room on the disk.
     with path.open("wb") as file:
         write = faiss.write_index_binary if spec.is_binary else faiss.write_index
         write(index, faiss.PyCallbackIOWriter(file.write))
+
+
+def faiss_reason(error: Exception) -> str:
+    """What FAISS says in an error, without the place in its source."""
+    text = str(error) or type(error).__name__
+    return re.sub(r"^Error in .*? at \S+:\d+: (?:Error: )?", "", " ".join(text.split()))
 
 
 def signs(vectors: NDArray[np.float32]) -> NDArray[np.uint8]:
@@ -47,28 +70,45 @@ def signs(vectors: NDArray[np.float32]) -> NDArray[np.uint8]:
     return np.packbits(vectors > 0, axis=1)
 
 
-def _build(vectors: NDArray[np.float32], factory: str, spec: IndexSpec) -> Any:
-    faiss = faiss_module()
+def _build(vectors: NDArray[np.float32], factory: str, spec: IndexSpec, max_rotation_rounds: int | None) -> Any:
     dimension = vectors.shape[1]
-    if spec.is_binary:
-        index = faiss.index_binary_factory(dimension, factory)
-    else:
-        index = faiss.index_factory(dimension, factory, faiss.METRIC_INNER_PRODUCT)
-    core = index if spec.is_binary else innermost(index)
-    if hasattr(core, "hnsw"):
-        core.hnsw.efConstruction = spec.ef_construction
-    if hasattr(core, "do_polysemous_training"):
-        core.do_polysemous_training = False  # slow, and for a way of searching that is not used here
+    index = _untrained(dimension, factory, spec)
+    if max_rotation_rounds is not None:
+        _shorten_rotation(index, max_rotation_rounds)
     if not spec.is_binary:
         index = _on_gpus(index, factory)
-    if hasattr(core, "pq"):
-        core.pq.cp.max_points_per_centroid = _TRAINING_VECTORS
     convert = signs if spec.is_binary else np.ascontiguousarray
     if not index.is_trained:
-        index.train(convert(_sample(vectors, _TRAINING_VECTORS * min_vectors(factory))))
+        index.train(convert(_sample(vectors, _TRAINING_VECTORS * min_vectors(factory, dimension))))
     for start in range(0, len(vectors), _BLOCK_ROWS):
         index.add(convert(vectors[start : start + _BLOCK_ROWS]))
     return index if spec.is_binary else _off_gpus(index)
+
+
+def _untrained(dimension: int, factory: str, spec: IndexSpec) -> Any:
+    faiss = faiss_module()
+    if spec.is_binary:
+        index = core = codes = faiss.index_binary_factory(dimension, factory)
+    else:
+        index = faiss.index_factory(dimension, factory, faiss.METRIC_INNER_PRODUCT)
+        core = codes = innermost(index)
+    if hasattr(core, "hnsw"):
+        core.hnsw.efConstruction = spec.ef_construction
+        codes = core.storage if spec.is_binary else faiss.downcast_index(core.storage)
+    if hasattr(codes, "do_polysemous_training"):
+        codes.do_polysemous_training = False  # slow, and for a way of searching that is not used here
+    if hasattr(codes, "pq"):
+        codes.pq.cp.max_points_per_centroid = _TRAINING_VECTORS
+    return index
+
+
+def _shorten_rotation(index: Any, max_rounds: int) -> None:
+    faiss = faiss_module()
+    if isinstance(index, faiss.IndexPreTransform):
+        for number in range(index.chain.size()):
+            step = faiss.downcast_VectorTransform(index.chain.at(number))
+            if isinstance(step, faiss.OPQMatrix):
+                step.niter = max_rounds
 
 
 def _sample(vectors: NDArray[np.float32], num: int) -> NDArray[np.float32]:

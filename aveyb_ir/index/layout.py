@@ -9,6 +9,7 @@
         parts.npy                   for each vector: the row of its document and the characters it stands for
         faiss.index                 the FAISS index over embeddings.npy; none where all of them are compared
     DIR/encoding.partial/           what a build has encoded so far and a repeated one goes on with
+    DIR/unpublished.partial         there until a new index is published: what else is there is no one's loss
 
 A name ending in `.partial` is being written, or was when its writer died.
 """
@@ -22,7 +23,7 @@ PARTIAL = ".partial"
 SEGMENT_NAME = re.compile(r"segment-\d{6,}")
 DELETED_NAME = re.compile(r"deleted-\d{6,}\.npy")
 _OWN_NAME = re.compile(
-    r"(?:segment-(\d{6,})|deleted-(\d{6,})\.npy|manifest\.json)(?:\.partial)?|encoding\.partial|writer\.lock"
+    r"(?:segment-(\d{6,})|deleted-(\d{6,})\.npy|manifest\.json)(?:\.partial)?|(?:encoding|unpublished)\.partial|writer\.lock"
 )
 
 
@@ -79,6 +80,11 @@ class Layout:
         """The folder for what has been encoded and is not published; publishing removes it."""
         return self.root / f"encoding{PARTIAL}"
 
+    @property
+    def unpublished(self) -> Path:
+        """The file that says, where there is no manifest, that there never was one."""
+        return self.root / f"unpublished{PARTIAL}"
+
     def segment(self, name: str) -> SegmentLayout:
         """The segment folder of that name."""
         return SegmentLayout(self.root / name)
@@ -88,7 +94,9 @@ class Layout:
         return [path for path in self._entries() if _OWN_NAME.fullmatch(path.name)]
 
     def finished_files(self) -> list[Path]:
-        """What a writer published or was about to: worth keeping until someone says otherwise."""
+        """What a writer published: worth keeping until someone says otherwise."""
+        if self.unpublished.exists() and not self.manifest.exists():
+            return []
         return [path for path in self.own_files() if path != self.lock and not path.name.endswith(PARTIAL)]
 
     def foreign_files(self) -> list[Path]:

@@ -104,7 +104,14 @@ class Manifest:
 
     def write(self, layout: Layout) -> None:
         """Make this the published state, at once."""
-        replace_file(layout.manifest, _adapter().dump_json(self, indent=2) + b"\n")
+        replace_file(layout.manifest, self._as_bytes())
+
+    def is_current(self, layout: Layout) -> bool:
+        """Whether this is the published state, by the bytes of the manifest; cheap, but False for a rewritten one."""
+        return _content(layout) == self._as_bytes()
+
+    def _as_bytes(self) -> bytes:
+        return _adapter().dump_json(self, indent=2) + b"\n"
 
     @property
     def num_deleted(self) -> int:

@@ -1,5 +1,6 @@
 """The best documents for one query, found among vectors that stand for documents or their parts."""
 
+from numbers import Integral, Real
 from typing import NamedTuple
 
 import numpy as np
@@ -7,6 +8,20 @@ from numpy.typing import NDArray
 
 PART = np.dtype([("row", "<i8"), ("start", "<i8"), ("end", "<i8")])
 """What a vector stands for: characters `start` to `end` of the document in `row`; -1, -1 for all of it."""
+
+
+def checked_top_k(top_k: object) -> int:
+    """The number of hits wanted. Raises ValueError for what is not a whole number from 1."""
+    if isinstance(top_k, bool | np.bool_) or not isinstance(top_k, Integral) or top_k < 1:
+        raise ValueError(f"top_k is {top_k!r}, expected a whole number from 1: ask for as many hits as you need")
+    return int(top_k)
+
+
+def checked_weight(document_weight: object) -> float:
+    """The share of the whole document in a score. Raises ValueError for what is not a number within 0 to 1."""
+    if not isinstance(document_weight, Real) or not 0 <= float(document_weight) <= 1:
+        raise ValueError(f"document_weight is {document_weight!r}, expected 0 to 1: the share of the whole document")
+    return float(document_weight)
 
 
 class Nearest(NamedTuple):

@@ -16,8 +16,8 @@ from aveyb_ir.index.durable import RESTORE
 from aveyb_ir.index.identity import EncoderIdentity
 from aveyb_ir.index.layout import Layout
 from aveyb_ir.index.manifest import Granularity, Manifest
-from aveyb_ir.index.nearest import Nearest, merged
-from aveyb_ir.index.segment import open_segments
+from aveyb_ir.index.nearest import Nearest, checked_top_k, checked_weight, merged
+from aveyb_ir.index.segment import Segment, open_segments
 from aveyb_ir.index.vectors import unit_vectors
 from aveyb_ir.index.where import Where
 
@@ -45,39 +45,43 @@ class IndexDir:
     long as it lives, and no other document ever gets that row.
     """
 
-    def __init__(self, layout: Layout, manifest: Manifest) -> None:
+    def __init__(self, layout: Layout, manifest: Manifest, known: Sequence[Segment] = ()) -> None:
         self._layout = layout
         self._manifest = manifest
-        self._segments, deleted = open_segments(layout, manifest)
+        self._segments, deleted = open_segments(layout, manifest, known)
         self._deleted = frozenset(deleted.tolist())
 
     @classmethod
     def open(cls, path: str | os.PathLike[str], *, expected_encoder: EncoderIdentity | None = None) -> "IndexDir":
         """Open the published state of the index at `path`.
 
-        Raises IndexDirError where there is no index, IndexDamagedError when files are missing, cut or miscounted
-        (`verify` checks every byte), IndexMismatchError when `expected_encoder` is not the one it was built with.
+        Raises IndexDirError where there is no index, IndexDamagedError when files are missing, cut, miscounted or
+        exchanged for others (`verify` checks every byte), IndexMismatchError when `expected_encoder` is not the one it
+        was built with.
         """
-        layout = Layout(Path(path).absolute())
+        return cls._opened(Layout(Path(path).absolute()), expected_encoder, ())
+
+    @classmethod
+    def _opened(cls, layout: Layout, expected: EncoderIdentity | None, known: Sequence[Segment]) -> "IndexDir":
         manifest = Manifest.read(layout)
-        if expected_encoder is not None:
-            check_encoder(layout, manifest, expected_encoder)
+        if expected is not None:
+            check_encoder(layout, manifest, expected)
         try:
-            return cls(layout, manifest)
+            return cls(layout, manifest, known)
         except IndexDamagedError:
             # A writer may have published and cleaned up between the reading of the manifest and of its files.
             if Manifest.read(layout) == manifest:
                 raise
-            return cls.open(layout.root, expected_encoder=expected_encoder)
+            return cls._opened(layout, expected, known)
 
     def latest(self) -> "IndexDir":
         """This index if nothing was published since, else the newest state, opened.
 
         Raises like `open`, which expects the encoder of this index.
         """
-        if Manifest.read(self._layout) == self._manifest:
+        if self._manifest.is_current(self._layout) or Manifest.read(self._layout) == self._manifest:
             return self
-        return IndexDir.open(self._layout.root, expected_encoder=self.encoder)
+        return self._opened(self._layout, self.encoder, self._segments)
 
     @property
     def encoder(self) -> EncoderIdentity:
@@ -103,13 +107,12 @@ class IndexDir:
         metadata, such as "year >= 2020 and lang = 'en'"; `aveyb_ir.index.where` has its grammar. An approximate spec
         may miss near documents, but scores what it finds exactly, and looks wider until it has enough.
 
-        Raises ValueError for `top_k` below 1, a weight outside 0 to 1 or a broken condition, TypeError for what is not
-        a matrix of floats, IndexMismatchError for another dimension, DataError for NaN or infinity.
+        Raises ValueError for a `top_k` that is no whole number from 1, a weight outside 0 to 1 or a broken condition,
+        TypeError for what is not a matrix of floats, IndexMismatchError for another dimension, DataError for NaN or
+        infinity.
         """
-        if top_k < 1:
-            raise ValueError(f"top_k is {top_k}, expected at least 1: ask for as many hits as you need")
-        if not 0 <= document_weight <= 1:
-            raise ValueError(f"document_weight is {document_weight}, expected 0 to 1: the share of the whole document")
+        top_k = checked_top_k(top_k)
+        document_weight = checked_weight(document_weight)
         condition = None if where is None else Where.parse(where)
         vectors = unit_vectors(queries, self.encoder.dimension, lambda i: f"query number {i}")
         found = [segment.search(vectors, top_k, condition, document_weight) for segment in self._segments]

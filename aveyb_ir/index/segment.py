@@ -36,7 +36,7 @@ class Batch(NamedTuple):
 class Segment:
     """A finished segment. `deleted` lists rows, ascending, that are no longer to be found, here or elsewhere.
 
-    Raises IndexDamagedError when its files are not what `info` says, as far as sizes and counts tell.
+    Raises IndexDamagedError when its files are not what `info` says, as far as sizes, counts and some pages tell.
     """
 
     def __init__(
@@ -44,13 +44,15 @@ class Segment:
     ) -> None:
         check_folder(layout.folder)
         for name, file in info.files.items():
-            file.check_size(layout.folder / name)
+            file.check_pages(layout.folder / name)
         self.info = info
         self.table = DocumentTable.open(layout.documents)
         _check_count(layout.documents, "documents", len(self.table), info.documents)
         self._vectors = _mapped(layout.embeddings, (info.vectors, dimension), np.dtype("<f4"))
         self._parts = _mapped(layout.parts, (info.vectors,), PART)
-        self._live = None if self._untouched(deleted) else ~np.isin(self._parts["row"], deleted)
+        self._spec = spec
+        self._deleted = _between(deleted, info)
+        self._live = ~np.isin(self._parts["row"], self._deleted) if len(self._deleted) else None
         self.num_live = info.vectors if self._live is None else int(self._live.sum())
         finder: VectorSearch = ExactScan(self._vectors)
         if not info.is_flat:
@@ -64,6 +66,10 @@ class Segment:
     ) -> list[Nearest]:
         """The `num` best documents for each query, or all live ones; queries of shape (n, dimension), unit length."""
         return self._search.search(queries, num, self._allowed(where), document_weight)
+
+    def is_as(self, info: SegmentInfo, spec: IndexSpec, deleted: NDArray[np.int64]) -> bool:
+        """Whether one made with these would be the same."""
+        return (self.info, self._spec) == (info, spec) and np.array_equal(self._deleted, _between(deleted, info))
 
     def live_rows(self) -> list[int]:
         """The rows of the documents that can be found, ascending."""
@@ -100,21 +106,32 @@ class Segment:
             self._last = (where, allowed)
         return allowed
 
-    def _untouched(self, deleted: NDArray[np.int64]) -> bool:
-        first, end = np.searchsorted(deleted, (self.info.first_row, self.info.end_row))
-        return bool(first == end)
 
+def open_segments(
+    layout: Layout, manifest: Manifest, known: Sequence[Segment] = ()
+) -> tuple[list[Segment], NDArray[np.int64]]:
+    """All segments of a published state, and the rows of the deleted documents that they still hold, ascending.
 
-def open_segments(layout: Layout, manifest: Manifest) -> tuple[list[Segment], NDArray[np.int64]]:
-    """All segments of a published state, and the rows of the deleted documents that they still hold, ascending."""
+    Of those that are `known`, open from another state, the ones in which nothing is different are used again.
+    """
     deleted: NDArray[np.int64] = np.empty(0, np.int64)
     if manifest.deleted:
         path = layout.root / manifest.deleted.name
-        manifest.deleted.file.check_size(path)
+        manifest.deleted.file.check_pages(path)
         deleted = np.array(_mapped(path, (manifest.deleted.documents,), np.dtype("<i8")))
-    dimension = manifest.encoder.dimension
-    spec = manifest.spec
-    return [Segment(layout.segment(info.name), info, dimension, spec, deleted) for info in manifest.segments], deleted
+    dimension, spec = manifest.encoder.dimension, manifest.spec
+    segments = [
+        next((segment for segment in known if segment.is_as(info, spec, deleted)), None)
+        or Segment(layout.segment(info.name), info, dimension, spec, deleted)
+        for info in manifest.segments
+    ]
+    return segments, deleted
+
+
+def _between(rows: NDArray[np.int64], info: SegmentInfo) -> NDArray[np.int64]:
+    """Those of ascending rows that a segment may hold."""
+    first, end = np.searchsorted(rows, (info.first_row, info.end_row))
+    return rows[first:end]
 
 
 def _mapped(path: Path, shape: tuple[int, ...], dtype: np.dtype[Any]) -> NDArray[Any]:

@@ -6,9 +6,10 @@ from contextlib import ExitStack, suppress
 import numpy as np
 from numpy.typing import NDArray
 
+from aveyb_ir.errors import IndexDirError
 from aveyb_ir.index.documents import DocumentTable
 from aveyb_ir.index.durable import FileInfo, sync
-from aveyb_ir.index.faiss_build import fitting_factory, write_faiss
+from aveyb_ir.index.faiss_build import faiss_reason, fitting_factory, write_faiss
 from aveyb_ir.index.layout import PARTIAL, Layout
 from aveyb_ir.index.manifest import SegmentInfo
 from aveyb_ir.index.segment import Batch
@@ -42,16 +43,20 @@ class SegmentWriter:
         self._parts.append(batch.parts)
         self.num_vectors += len(batch.parts)
 
-    def finish(self, first_row: int, end_row: int, spec: IndexSpec) -> SegmentInfo:
-        """Build the FAISS index, sync everything to disk and give the folder its name."""
+    def finish(self, first_row: int, end_row: int, spec: IndexSpec, *, is_addition: bool) -> SegmentInfo:
+        """Build the FAISS index, sync everything to disk and give the folder its name.
+
+        Vectors that are only an addition to others may be too few for the specification. Raises IndexDirError when
+        FAISS fails.
+        """
         files = self._files
         num_documents = len(self.table)
         self.table.close()
         self._embeddings.finish()
         np.save(files.parts, np.concatenate(self._parts), allow_pickle=False)
-        factory = fitting_factory(spec, self.num_vectors, self._dimension)
+        factory = fitting_factory(spec, self.num_vectors, self._dimension, is_addition=is_addition)
         if factory != FLAT:
-            write_faiss(files.faiss, np.load(files.embeddings, mmap_mode="r", allow_pickle=False), factory, spec)
+            self._write_faiss(factory, spec)
         paths = [path for path in files.files if path != files.faiss or factory != FLAT]
         for path in (*paths, files.folder):
             sync(path)
@@ -59,6 +64,16 @@ class SegmentWriter:
         files.folder.rename(self._final)
         sync(self._final.parent)
         return SegmentInfo(self._final.name, first_row, end_row, num_documents, self.num_vectors, factory, infos)
+
+    def _write_faiss(self, factory: str, spec: IndexSpec) -> None:
+        vectors = np.load(self._files.embeddings, mmap_mode="r", allow_pickle=False)
+        try:
+            write_faiss(self._files.faiss, vectors, factory, spec)
+        except (RuntimeError, MemoryError) as error:
+            raise IndexDirError(
+                f"FAISS cannot build {factory} over {len(vectors)} vectors ({faiss_reason(error)}); expected a spec "
+                f"for so many that fits into memory: nothing was published, and what is encoded is kept; give another spec"
+            ) from error
 
     def discard(self) -> None:
         """Close and remove what was written, unless it is finished."""

@@ -16,6 +16,7 @@ from aveyb_ir._version import __version__
 from aveyb_ir.data import Document
 from aveyb_ir.errors import DataError, IndexDirError
 from aveyb_ir.index.draft import Draft, timestamp
+from aveyb_ir.index.first_build import begin_first_build, end_without_index, make_folder
 from aveyb_ir.index.identity import EncoderIdentity
 from aveyb_ir.index.layout import Layout
 from aveyb_ir.index.lock import WriterLock
@@ -25,6 +26,7 @@ from aveyb_ir.index.nearest import PART
 from aveyb_ir.index.reader import check_encoder
 from aveyb_ir.index.segment import Batch
 from aveyb_ir.index.spec import BUILT_IN, IndexSpec
+from aveyb_ir.index.spec_check import check_spec
 from aveyb_ir.index.vectors import unit_vectors
 
 Spans = Sequence[Sequence[tuple[int, int] | None]]
@@ -39,9 +41,10 @@ class IndexWriter:
     threads at once. When the disk is full or fails, IndexDirError is raised and the writer is closed.
     """
 
-    def __init__(self, layout: Layout, lock: WriterLock, base: Manifest, spec: Spec) -> None:
+    def __init__(self, layout: Layout, lock: WriterLock, base: Manifest, spec: Spec, made: Sequence[Path] = ()) -> None:
         self._layout = layout
         self._lock = lock
+        self._made = list(made)  # folders that are not to stay without an index
         self._draft = Draft(layout, base, spec)
         self._closed = False
 
@@ -57,6 +60,8 @@ class IndexWriter:
     ) -> "IndexWriter":
         """Begin a new index at `path`; with `overwrite`, one that is there stays whole until this one is published.
 
+        What is left of a first build that was killed is no index and is begun anew.
+
         `spec` is anything that `load_spec` understands; `granularity` is remembered for whoever adds documents.
 
         Raises ValueError for a `spec` that is unknown or impossible in this dimension, RecipeError for a broken file
@@ -67,11 +72,13 @@ class IndexWriter:
         layout = Layout(Path(path).absolute())
         _check_free(layout, overwrite)
         with _reporting(layout), ExitStack() as on_error:
-            layout.root.mkdir(parents=True, exist_ok=True)
+            made = make_folder(layout.root)
             lock = WriterLock(layout.lock)
             on_error.callback(lock.release)
             _check_free(layout, overwrite)  # again, now that no one else can publish there
-            writer = cls(layout, lock, _blank(encoder, granularity), checked)
+            begin_first_build(layout)
+            on_error.callback(end_without_index, layout, made)
+            writer = cls(layout, lock, _blank(encoder, granularity), checked, made)
             on_error.pop_all()
             return writer
 
@@ -158,8 +165,11 @@ class IndexWriter:
         """Give up what is not published and let the next writer in; more than once does no harm."""
         if not self._closed:
             self._closed = True
-            self._draft.discard()
-            self._lock.release()
+            try:
+                self._draft.discard()
+                end_without_index(self._layout, self._made)
+            finally:
+                self._lock.release()
 
     def __enter__(self) -> "IndexWriter":
         return self
@@ -206,7 +216,7 @@ class IndexWriter:
 def _checked(spec: str | os.PathLike[str] | Spec, dimension: int) -> Spec:
     loaded = load_spec(spec)
     if isinstance(loaded, IndexSpec):
-        loaded.check(dimension)
+        check_spec(loaded, dimension)
     return loaded
 
 

@@ -10,10 +10,17 @@ from typing import Any
 import numpy as np
 
 from aveyb_ir.data import Document, read_documents
-from aveyb_ir.encoding import Encoder, EncoderStore, EncodingProgress, ProgressMeter
+from aveyb_ir.encoding import (
+    Encoder,
+    EncoderStore,
+    EncodingCounts,
+    EncodingProgress,
+    Granularity,
+    ProgressMeter,
+    encode_texts,
+)
 from aveyb_ir.errors import DataError, IndexDirError, IndexMismatchError, ModelError
-from aveyb_ir.index import AutoSpec, EncoderIdentity, IndexDir, IndexSpec, IndexWriter, load_spec
-from aveyb_ir.retrieval.parts import Granularity, encode_parts
+from aveyb_ir.index import AutoSpec, EncoderIdentity, IndexDir, IndexSpec, IndexWriter, check_spec, load_spec
 
 _log = logging.getLogger(__name__)
 
@@ -78,7 +85,8 @@ class Index:
             ModelError: The encoder cannot be loaded.
             RecipeError: A broken specification file.
             ValueError: A spec that is unknown or impossible for this dimension or so few documents, or chunks of a
-                model that has none.
+                model that has none. How many chunks there are shows only at the end: where they are too few for the
+                spec, they are compared exactly and a warning says so.
         """
         checked = load_spec(spec)
         if total_documents is None and isinstance(documents, Collection) and not isinstance(documents, str):
@@ -91,9 +99,9 @@ class Index:
         encoder = _encoder(encoder)
         identity = identity_of(encoder)
         if isinstance(checked, IndexSpec):
-            checked.check(identity.dimension)
+            check_spec(checked, identity.dimension)
         if isinstance(checked, IndexSpec) and granularity == "document":
-            stream = _enough(first, stream, checked, identity.dimension, _shown(documents))
+            stream = _enough(first, stream, checked.min_vectors(identity.dimension), checked.name, documents)
         with IndexWriter.create(path, identity, spec=checked, granularity=granularity, overwrite=overwrite) as writer:
             store = EncoderStore(
                 writer.encoding_folder,
@@ -108,18 +116,25 @@ class Index:
         return cls(IndexDir.open(path), encoder)
 
     @classmethod
-    def open(cls, path: str | os.PathLike[str], *, encoder: Encoder | str | os.PathLike[str] | None = None) -> "Index":
+    def open(
+        cls,
+        path: str | os.PathLike[str],
+        *,
+        encoder: Encoder | str | os.PathLike[str] | None = None,
+        device: str | None = None,
+        dtype: str | None = None,
+    ) -> "Index":
         """Open an index with the encoder it names, or with a given one that must be the same.
+
+        An encoder that is loaded here, as `Encoder` does with `device` and `dtype`, gets the length limit of the index.
 
         Raises:
             IndexDirError: No index there, a damaged one, or one of another encoder.
             ModelError: The encoder cannot be loaded.
+            ValueError: An impossible device or dtype, or one beside an Encoder, which has its own.
         """
-        directory = IndexDir.open(path)
-        if encoder is None:
-            encoder = _named_encoder(directory)
-        encoder = _encoder(encoder)
-        return cls(IndexDir.open(path, expected_encoder=identity_of(encoder)), encoder)
+        loaded = _loaded(IndexDir.open(path), encoder, device, dtype)
+        return cls(IndexDir.open(path, expected_encoder=identity_of(loaded)), loaded)
 
     def add(self, documents: Iterable[Document] | str | os.PathLike[str], *, replace: bool = False) -> int:
         """Add documents and return how many; with `replace`, documents of known ids take the place of the old ones.
@@ -128,14 +143,20 @@ class Index:
             DataError: A broken document, or an id that is there already (without `replace`); nothing is added then.
             IndexDirError: The directory cannot be written, or another process is writing.
         """
-        added = 0
+        added, seen = 0, EncodingCounts()
         with self._writer() as writer:
             change = writer.upsert if replace else writer.add
             stream = _documents(documents)
             first = next(stream, None)
             for block in _blocks(first, stream) if first is not None else ():
-                change(block, *encode_parts(self.encoder, block, self.directory.granularity))
+                texts = [document.full_text for document in block]
+                encoded = encode_texts(self.encoder, texts, self.directory.granularity)
+                change(block, encoded.vectors, encoded.spans_by_document())
                 added += len(block)
+                seen.add(encoded.seen)
+        self.encoder.counts.add(seen)
+        if seen.texts_cut:
+            _log.warning(seen.cuts(self.encoder.max_length))
         self.directory = self.directory.latest()
         return added
 
@@ -168,7 +189,7 @@ class Index:
         chosen = np.random.default_rng(0).permutation(self.directory.rows(self.directory.ids()))[:sample].tolist()
         least = 1.0
         for row, document in zip(chosen, self.directory.documents(chosen), strict=True):
-            again, _ = encode_parts(self.encoder, [document], self.directory.granularity)
+            again = encode_texts(self.encoder, [document.full_text], self.directory.granularity).vectors
             stored = self.directory.vectors(row)
             cosine = float((stored * again).sum(axis=1).min()) if stored.shape == again.shape else -1.0
             if cosine < _SAME and stored.any():
@@ -200,14 +221,29 @@ def _encoder(encoder: Encoder | str | os.PathLike[str]) -> Encoder:
     return encoder if isinstance(encoder, Encoder) else Encoder(os.fspath(encoder))
 
 
-def _named_encoder(directory: IndexDir) -> Encoder:
+def _loaded(
+    directory: IndexDir, encoder: Encoder | str | os.PathLike[str] | None, device: str | None, dtype: str | None
+) -> Encoder:
+    if isinstance(encoder, Encoder):
+        if device is not None or dtype is not None:
+            raise ValueError(
+                f"device {device!r} and dtype {dtype!r} beside an Encoder, expected None for both: it has its own; "
+                "give them to the Encoder"
+            )
+        return encoder
     try:
-        return Encoder(directory.encoder.name)
+        loaded = Encoder(os.fspath(encoder or directory.encoder.name), device=device, dtype=dtype)
     except ModelError as error:
+        if encoder is not None:
+            raise
         raise IndexDirError(
             f"The index names the encoder {directory.encoder.name!r}, which cannot be loaded here ({error}); "
             "give the encoder's folder or Hub name."
         ) from error
+    limit = directory.encoder.details.get("max_length")
+    if limit is not None and (loaded.max_length is None or limit < loaded.max_length):
+        loaded.model.max_seq_length = limit
+    return loaded
 
 
 def _documents(documents: Iterable[Document] | str | os.PathLike[str]) -> Iterator[Document]:
@@ -227,15 +263,19 @@ def _blocks(first: Document, rest: Iterator[Document]) -> Iterator[list[Document
     yield block
 
 
-def _enough(
-    first: Document, rest: Iterator[Document], spec: IndexSpec, dimension: int, corpus: str
-) -> Iterator[Document]:
+def _enough(first: Document, rest: Iterator[Document], needed: int, spec: str, documents: object) -> Iterator[Document]:
     """The documents after the first, once there are known to be enough of them to train the spec."""
-    needed = spec.min_vectors(dimension)
-    ahead = list(islice(rest, needed - 1))
-    if 1 + len(ahead) < needed:
+    ahead: list[Document] = []
+    if isinstance(documents, Collection) and not isinstance(documents, str):
+        num = len(documents)
+    elif isinstance(documents, (str, os.PathLike)):
+        num = sum(1 for _ in islice(_documents(documents), needed))  # read twice rather than kept in memory
+    else:
+        ahead = list(islice(rest, needed - 1))
+        num = 1 + len(ahead)
+    if num < needed:
         raise ValueError(
-            f"spec {spec.name!r} takes at least {needed} vectors to train; {corpus} has {1 + len(ahead)} documents. "
+            f"spec {spec!r} takes at least {needed} vectors to train; {_shown(documents)} has {num} documents. "
             "Use flat, or another spec."
         )
     return chain(ahead, rest)

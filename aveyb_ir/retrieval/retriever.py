@@ -20,6 +20,8 @@ class Retriever:
     Args:
         index: An open Index, or the path of an index directory.
         encoder: For a path: the encoder, when it lies elsewhere than the index says. It must be the same one.
+        device: For a path: where the encoder computes, as for `Encoder`.
+        dtype: For a path: in which precision.
 
     Raises:
         IndexDirError: No index there, a damaged one, or one of another encoder.
@@ -31,8 +33,13 @@ class Retriever:
         index: Index | str | os.PathLike[str],
         *,
         encoder: Encoder | str | os.PathLike[str] | None = None,
+        device: str | None = None,
+        dtype: str | None = None,
     ) -> None:
-        self.index = index if isinstance(index, Index) else Index.open(index, encoder=encoder)
+        if isinstance(index, Index):
+            self.index = index
+        else:
+            self.index = Index.open(index, encoder=encoder, device=device, dtype=dtype)
 
     @overload
     def search(  # type: ignore[overload-overlap]  # str first
@@ -56,7 +63,8 @@ class Retriever:
                 index that has both.
 
         Raises:
-            ValueError: `top_k` is below 1, the weight not within 0 to 1, or the condition cannot be read.
+            ValueError: `top_k` is not a whole number from 1, the weight not within 0 to 1, or the condition cannot be
+                read.
         """
         if isinstance(query, str):
             return self.search([query], top_k=top_k, where=where, document_weight=document_weight)[0]

@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from threading import Event
@@ -13,7 +14,7 @@ import pytest
 
 from aveyb_ir.data import Document
 from aveyb_ir.errors import IndexDirError, IndexLockedError
-from aveyb_ir.index import EncoderIdentity, IndexDir, IndexWriter, reader, segment
+from aveyb_ir.index import EncoderIdentity, IndexDir, IndexWriter, lock, reader, segment
 
 KILL_WRITER = Path(__file__).parent / "cases" / "kill_writer.py"
 ADDING_WRITER = Path(__file__).parent / "cases" / "adding_writer.py"
@@ -65,9 +66,14 @@ def test_a_killed_build_is_no_index_and_can_be_repeated(killed: Path, encoder: E
             outcomes.append(texts(IndexDir.open(copy / "new")))
         except IndexDirError:
             outcomes.append({})
-            with IndexWriter.create(copy / "new", encoder, overwrite=True) as writer:
+            with IndexWriter.create(copy / "new", encoder) as writer:
                 writer.add([Document("again", "fig")], np.eye(4)[:1])
             assert texts(IndexDir.open(copy / "new")) == {"again": "fig"}
+            assert {path.name for path in (copy / "new").iterdir()} == {
+                "manifest.json",
+                "segment-000001",
+                "writer.lock",
+            }
     published = outcomes.index(PEACHES)
     assert outcomes == [{}] * published + [PEACHES] * (len(outcomes) - published)
     assert published > 5
@@ -82,6 +88,22 @@ def test_a_second_writer_is_told_that_the_index_is_locked(fruit: Path, encoder: 
     with IndexWriter.open(fruit) as writer:
         writer.delete(["d2"])
     assert texts(IndexDir.open(fruit)) == {"d3": "plum"}
+
+
+def test_a_lock_that_another_writer_removed_is_not_taken_for_one(tmp_path: Path) -> None:
+    path = tmp_path / "writer.lock"
+    opened = lock._opened
+
+    def opened_then_removed(path: Path) -> int:
+        descriptor = opened(path)
+        path.unlink()
+        return descriptor
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(lock, "_opened", opened_then_removed)
+        with pytest.raises(IndexLockedError, match="try again"):
+            lock.WriterLock(path)
+    lock.WriterLock(path).release()
 
 
 def test_a_lock_file_left_behind_is_harmless(fruit: Path) -> None:
@@ -107,6 +129,22 @@ def test_an_open_index_keeps_its_state_and_latest_gives_the_new_one(fruit: Path)
     assert texts(old) == OLD
     assert [hit.id for hit in old.search(np.eye(4)[:1], 1)[0]] == ["d1"]
     assert texts(old.latest()) == {"d2": "pear", "d3": "plum", "d4": "peach"}
+
+
+def test_the_newest_state_opens_only_what_changed(build: Callable[..., IndexDir], tmp_path: Path) -> None:
+    old = build(np.random.default_rng(0).standard_normal((100, 8)))
+    path = Path(old.info()["path"])
+
+    def changed(*, delete: str | None = None) -> list[bool]:
+        with IndexWriter.open(path) as writer:
+            writer.add([Document(f"new {len(old)} {delete}", "")], np.eye(8)[:1])
+            writer.delete([delete] if delete else [])
+        new = old.latest()
+        assert len(new) == len(list(new)) == len(new.search(np.eye(8)[:1], 1000)[0])
+        return [segment in old._segments for segment in new._segments]
+
+    assert changed() == [True, False]
+    assert changed(delete="7") == [False, False]
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ import pytest
 from aveyb_ir.data import Document
 from aveyb_ir.errors import IndexDamagedError, IndexDirError, IndexMismatchError
 from aveyb_ir.index import EncoderIdentity, IndexDir, IndexWriter
+from aveyb_ir.index.durable import FileInfo
 
 APPLE = np.eye(4)[:1]
 FILES = ["documents.sqlite", "embeddings.npy", "parts.npy", "faiss.index"]
@@ -39,6 +40,14 @@ def cut(path: Path, size: int) -> None:
     os.truncate(path, size)
 
 
+def forget_pages(path: Path) -> None:
+    """Make the manifest one of an old version, which knew sizes only."""
+    fields = json.loads((path / "manifest.json").read_text(encoding="utf-8"))
+    for file in [fields["deleted"]["file"], *fields["segments"][0]["files"].values()]:
+        del file["pages"]
+    (path / "manifest.json").write_text(json.dumps(fields), encoding="utf-8")
+
+
 def assert_refused(path: Path, file: Path, message: str) -> None:
     before = {p: p.read_bytes() for p in path.rglob("*") if p.is_file()}
     with pytest.raises(IndexDamagedError, match=message) as caught:
@@ -62,6 +71,7 @@ def test_a_cut_an_empty_and_a_missing_file_are_named(damaged: Path, name: str) -
 
 
 def test_a_lost_document_is_counted(damaged: Path) -> None:
+    forget_pages(damaged)
     file = only(damaged, "segment-*/documents.sqlite")
     connection = sqlite3.connect(file)
     with connection:
@@ -72,6 +82,7 @@ def test_a_lost_document_is_counted(damaged: Path) -> None:
 
 @pytest.mark.parametrize("name", FILES)
 def test_a_file_overwritten_with_noise_is_named(damaged: Path, name: str) -> None:
+    forget_pages(damaged)
     file = only(damaged, f"segment-*/{name}")
     file.write_bytes(np.random.default_rng(0).bytes(file.stat().st_size))
     assert_refused(damaged, file, "not a FAISS index|cannot be read")
@@ -80,6 +91,7 @@ def test_a_file_overwritten_with_noise_is_named(damaged: Path, name: str) -> Non
 def test_files_of_another_index_are_told_by_their_shape(damaged: Path, encoder: EncoderIdentity) -> None:
     with IndexWriter.create(damaged.with_name("other"), encoder, spec="IVF1,Flat") as writer:
         writer.add([Document("d1", "apple"), Document("d2", "pear")], np.eye(4)[:2])
+    forget_pages(damaged)
     manifest = json.loads((damaged / "manifest.json").read_text(encoding="utf-8"))
     for name, message in {
         "embeddings.npy": r"\(2, 4\), expected float32 \(3, 4\)",
@@ -99,6 +111,7 @@ def test_files_of_another_index_are_told_by_their_shape(damaged: Path, encoder: 
 @pytest.mark.parametrize("name", FILES)
 def test_verify_finds_a_single_flipped_bit(damaged: Path, name: str) -> None:
     IndexDir.open(damaged).verify()
+    forget_pages(damaged)
     file = only(damaged, f"segment-*/{name}")
     content = bytearray(file.read_bytes())
     content[-1] ^= 1
@@ -170,6 +183,7 @@ def test_a_faiss_file_that_keeps_its_lists_elsewhere_is_refused(damaged: Path, t
     lists = faiss.OnDiskInvertedLists(1, index.code_size, str(tmp_path / "lists"))
     index.replace_invlists(lists)
     index.add(np.eye(4, dtype=np.float32)[:3])
+    forget_pages(damaged)
     file = only(damaged, "segment-*/faiss.index")
     faiss.write_index(index, str(file))
     fields = json.loads((damaged / "manifest.json").read_text(encoding="utf-8"))
@@ -212,6 +226,33 @@ def test_a_later_format_is_refused_with_the_version_that_wrote_it(fruit: Path) -
     )
     with pytest.raises(IndexDirError, match=r"format 3, expected 2; .*9\.1"):
         IndexDir.open(fruit)
+
+
+@pytest.mark.parametrize("name", ["documents.sqlite", "embeddings.npy", "faiss.index"])
+def test_a_file_of_another_index_of_the_same_size_is_refused_at_once(damaged: Path, name: str) -> None:
+    other = damaged.with_name("other")
+    shutil.copytree(damaged, other)
+    with IndexWriter.create(other, IndexDir.open(other).encoder, spec="IVF1,Flat", overwrite=True) as writer:
+        writer.add([Document("e1", "grape"), Document("e2", "lime"), Document("e3", "kiwi")], np.eye(4)[1:])
+    own, swapped = only(damaged, f"segment-*/{name}"), only(other, f"segment-*/{name}")
+    assert own.stat().st_size == swapped.stat().st_size
+    own.write_bytes(swapped.read_bytes())
+    assert_refused(damaged, own, "its content is not what was published")
+
+
+@pytest.mark.parametrize("size", [0, 1, 4096, 5000, 64 * 4096, 10_000_000])
+def test_head_tail_and_pages_between_are_checked_at_open(tmp_path: Path, size: int) -> None:
+    path = tmp_path / "file"
+    content = np.random.default_rng(0).bytes(size)
+    path.write_bytes(content)
+    published = FileInfo.of(path)
+    published.check_pages(path)
+    for at in {at for at in (0, size // 2, size - 1) if 0 <= at < size} if size <= 64 * 4096 else {0, size - 1}:
+        path.write_bytes(content[:at] + bytes([content[at] ^ 1]) + content[at + 1 :])
+        with pytest.raises(IndexDamagedError, match="not what was published"):
+            published.check_pages(path)
+    path.write_bytes(content)
+    published.check_content(path)
 
 
 def test_another_encoder_is_refused_with_what_differs(fruit: Path, encoder: EncoderIdentity) -> None:

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -62,9 +63,9 @@ def test_embeddings_of_the_caller_are_never_changed(tmp_path: Path) -> None:
     assert np.array_equal(vectors, before)
 
 
-@pytest.mark.parametrize("top_k", [0, -1])
-def test_top_k_below_one_is_refused(odd: IndexDir, top_k: int) -> None:
-    with pytest.raises(ValueError, match=f"top_k is {top_k}"):
+@pytest.mark.parametrize("top_k", [0, -1, 2.5, True, np.True_, "3", None, np.nan])
+def test_a_top_k_that_is_no_number_of_hits_is_refused(odd: IndexDir, top_k: Any) -> None:
+    with pytest.raises(ValueError, match=rf"top_k is {top_k!r}, expected a whole number from 1"):
         odd.search([CASE["query"]], top_k)
 
 

@@ -11,8 +11,18 @@ import pytest
 import yaml
 
 from aveyb_ir.data import Document
-from aveyb_ir.errors import RecipeError
-from aveyb_ir.index import BUILT_IN, AutoSpec, EncoderIdentity, IndexDir, IndexSpec, IndexWriter, load_spec
+from aveyb_ir.errors import AveybError, RecipeError
+from aveyb_ir.index import (
+    BUILT_IN,
+    AutoSpec,
+    EncoderIdentity,
+    IndexDir,
+    IndexSpec,
+    IndexWriter,
+    check_spec,
+    faiss_trial,
+    load_spec,
+)
 
 SPECS = [
     *BUILT_IN,
@@ -173,13 +183,86 @@ def test_an_impossible_spec_is_refused_at_once_and_leaves_nothing(
 
 
 @pytest.mark.parametrize(
+    "factory",
+    [
+        *("HNSW0,Flat", "HNSW1,Flat", "IVF4_HNSW0,Flat", "RR0,Flat", "PCAR0,Flat", "HNSW99999999,Flat", "NSG0,Flat"),
+        *("IVF99999999,Flat", "HNSW1000000000", "IVF0,Flat", "PQ4x99", "RR9999999,Flat", f"IVF{'9' * 5000},Flat"),
+        *("Flat\x00", "Flat ", " Flat", "", "Flat\n", "IVF٤,Flat", "PQ4x0", "BHNSW0", "OPQ8_0,PQ4", "SQ0"),
+    ],
+)
+def test_a_factory_string_that_no_faiss_should_see_is_refused_without_it(factory: str) -> None:
+    with pytest.raises(ValueError, match=r"^spec '.*expected") as caught:
+        check_spec(IndexSpec(factory=factory), DIMENSION)
+    assert "\n" not in str(caught.value)
+    assert len(str(caught.value)) < 500
+
+
+@pytest.mark.parametrize(
+    ("factory", "reason"),
+    [
+        ("MinMax,Flat", "add not implemented for this type of index"),  # FAISS builds it and then cannot use it
+        ("RR1048576,Flat", "it crashes with SIG"),
+        ("PCA33,Flat", "cannot output 33 dimensions from 32"),
+        ("IVF16_NSG16,Flat", "cannot build a graph"),
+        ("Flat,", "could not parse index string Flat,"),
+    ],
+)
+def test_a_factory_string_that_faiss_dies_of_or_cannot_use_is_refused(factory: str, reason: str) -> None:
+    with pytest.raises(ValueError, match=reason):
+        check_spec(IndexSpec(factory=factory), DIMENSION)
+
+
+def test_a_trial_that_never_ends_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(faiss_trial, "_CHILD", "import time; time.sleep(60)  # {0} {1}")
+    monkeypatch.setattr(faiss_trial, "_SECONDS", 0.5)
+    assert "not done within 0.5 seconds" in faiss_trial.trial_failure("{}", "never ends", 8)
+
+
+def test_a_trial_that_cannot_be_run_is_no_verdict(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(faiss_trial, "_CHILD", "import aveyb_nowhere  # {0} {1}")
+    with pytest.raises(AveybError, match=r"exit code 1 .*No module named 'aveyb_nowhere'"):
+        faiss_trial.trial_failure("{}", "cannot be run", 8)
+
+
+def test_large_and_rotated_specs_are_tried_in_little_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    for factory in ("IVF1048576,Flat", "OPQ8,IVF65536_HNSW32,PQ8"):
+        check_spec(IndexSpec(factory=factory), DIMENSION)
+
+
+@pytest.mark.parametrize(
     ("spec", "needed"),
-    [("IVF16,Flat", 16), ("PQ4", 256), ("IVF300,PQ4", 300), ("PQ4x4", 16), ("ivf", 1), ("ivf_pq", 256), ("binary", 1)],
+    [
+        ("IVF16,Flat", 16),
+        ("PQ4", 256),
+        ("IVF300,PQ4", 300),
+        ("PQ4x4", 16),
+        ("PQ4x12", 4096),
+        ("OPQ8,PQ4", 256),
+        ("PCA9,Flat", 9),
+        ("PRQ2x2x4", 16),
+        ("NSG16", 256),
+        ("RQ2x2", 8),
+        ("ivf", 1),
+        ("ivf_pq", 256),
+        ("binary", 1),
+    ],
 )
 def test_a_spec_knows_how_many_vectors_train_it(spec: str, needed: int) -> None:
     loaded = load_spec(spec)
     assert isinstance(loaded, IndexSpec)
     assert loaded.min_vectors(8) == needed
+
+
+def test_a_spec_replaced_by_flat_for_want_of_vectors_is_warned_of(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    for spec in ("IVF16,Flat", "PQ4x12", "OPQ8,PQ4", "ivf"):
+        caplog.clear()
+        with IndexWriter.create(tmp_path / spec, EncoderIdentity("any", "f", DIMENSION), spec=spec) as writer:
+            writer.add([Document(str(i), "") for i in range(5)], clustered()[0][:5])
+        assert [record.levelname for record in caplog.records] == ["WARNING"]
+        assert "5 vectors are too few to train" in caplog.text
+        assert len(IndexDir.open(tmp_path / spec).search(clustered()[1][:1], 10)[0]) == 5
 
 
 def test_a_few_vectors_added_to_a_trained_index_are_compared_exactly(tmp_path: Path) -> None:
@@ -252,6 +335,7 @@ def test_the_table_in_indexes_lists_every_key() -> None:
         ("nprobe: 3\n", "factory: missing"),
         ("factory: SQ8\nnprobe: '3'\n", "nprobe: got '3', expected a valid integer"),
         ("factory: SQ8\ncandidates: 0\n", "candidates: got 0, expected greater than 0"),
+        ("factory: HNSW8\nef_search: 99999999999\n", "ef_search: got 99999999999, expected .*1048576"),
         ("- SQ8\n", "a valid dictionary"),
         ("factory: [", "expected YAML"),
     ],

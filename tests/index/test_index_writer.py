@@ -78,11 +78,29 @@ def test_a_file_is_not_a_place_for_an_index(tmp_path: Path, encoder: EncoderIden
 def test_an_index_of_nothing_is_refused(tmp_path: Path, encoder: EncoderIdentity) -> None:
     with pytest.raises(DataError, match="no documents"), IndexWriter.create(tmp_path / "i", encoder) as writer:
         writer.add([], np.empty((0, 4)))
-    with pytest.raises(IndexDirError, match=r"no manifest\.json"):
-        IndexDir.open(tmp_path / "i")
-    with IndexWriter.create(tmp_path / "i", encoder) as writer:
+    assert not (tmp_path / "i").exists()
+
+
+def test_a_failed_build_leaves_what_was_there_before_it(tmp_path: Path, encoder: EncoderIdentity) -> None:
+    (tmp_path / "empty").mkdir()
+    for path in (tmp_path / "a" / "b" / "new", tmp_path / "empty"):
+        with pytest.raises(TypeError), IndexWriter.create(path, encoder) as writer:
+            writer.add([PEACH], "no matrix")
+    assert list(tmp_path.rglob("*")) == [tmp_path / "empty"]
+    with IndexWriter.create(tmp_path / "empty", encoder) as writer:
         writer.add([PEACH], AXES[:1])
-    assert texts(tmp_path / "i") == {"d4": "peach"}
+    assert sorted(path.name for path in (tmp_path / "empty").iterdir()) == [
+        "manifest.json",
+        "segment-000001",
+        "writer.lock",
+    ]
+
+
+def test_a_failed_build_leaves_encoded_vectors_to_be_gone_on_with(tmp_path: Path, encoder: EncoderIdentity) -> None:
+    writer = IndexWriter.create(tmp_path / "i", encoder)
+    writer.encoding_folder.mkdir()
+    writer.close()
+    assert (tmp_path / "i" / "encoding.partial").is_dir()
 
 
 def test_a_failed_block_changes_nothing_and_leaves_nothing(fruit: Path) -> None:

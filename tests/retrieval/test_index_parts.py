@@ -1,15 +1,12 @@
 """Chunks and whole documents in an index, conditions on metadata, specifications, and the encoder put to the test."""
 
-from dataclasses import dataclass
-
 import numpy as np
 import pytest
 
 from aveyb_ir import Encoder, Index, Retriever
-from aveyb_ir.data import Document
+from aveyb_ir.data import Document, write_jsonl
 from aveyb_ir.errors import IndexDamagedError, IndexMismatchError
 from aveyb_ir.index import EncoderIdentity, IndexDir, IndexWriter
-from aveyb_ir.retrieval.parts import encode_parts
 
 LONG = " ".join(["the small garden has a wooden table"] * 20)
 DOCUMENTS = [
@@ -19,51 +16,12 @@ DOCUMENTS = [
 ]
 
 
+RED, OTHER = [1, 0, 0], [0, 0, 1]
+
+
 @pytest.fixture(scope="module")
 def encoder(avey_dir):
     return Encoder(avey_dir)
-
-
-@dataclass
-class Parts:
-    vector: np.ndarray
-    chunk_vectors: np.ndarray
-    spans: list
-
-
-class WordEncoder:
-    """A chunk is a word; its vector says whether it is red, green or neither; a text's is their sum."""
-
-    def encode_chunks(self, texts):
-        return [self._parts(text) for text in texts]
-
-    def encode_documents(self, texts):
-        return np.array([self._parts(text).vector for text in texts])
-
-    def _parts(self, text):
-        words = text.split()
-        starts = [text.index(word) for word in words]
-        table = {"red": [1, 0, 0], "green": [0, 1, 0]}
-        vectors = np.array([table.get(word, [0, 0, 1]) for word in words], np.float32).reshape(-1, 3)
-        return Parts(
-            vectors.sum(axis=0), vectors, [(at, at + len(word)) for at, word in zip(starts, words, strict=True)]
-        )
-
-
-@pytest.mark.parametrize(
-    ("granularity", "spans"),
-    [
-        ("document", None),
-        ("chunk", [[(0, 3), (4, 8)], [None]]),
-        ("both", [[None, (0, 3), (4, 8)], [None]]),
-    ],
-)
-def test_each_granularity_gives_the_vectors_that_its_spans_name(granularity, spans):
-    vectors, found = encode_parts(WordEncoder(), [Document("a", "red word"), Document("b", "")], granularity)
-    assert found == spans
-    assert len(vectors) == (2 if spans is None else sum(map(len, spans)))
-    if granularity == "both":
-        np.testing.assert_array_equal(vectors, [[1, 0, 1], [1, 0, 0], [0, 0, 1], [0, 0, 0]])
 
 
 @pytest.fixture
@@ -71,7 +29,9 @@ def words(tmp_path):
     """An index of both: `pure` is all red, `mixed` is red and green, `late` has its red word last."""
     documents = [Document("pure", "red red"), Document("mixed", "red green"), Document("late", "blue grey red")]
     with IndexWriter.create(tmp_path / "words", EncoderIdentity("words", "f", 3), granularity="both") as writer:
-        writer.add(documents, *encode_parts(WordEncoder(), documents, "both"))
+        vectors = [[2, 0, 0], RED, RED, [1, 1, 0], RED, [0, 1, 0], [1, 0, 2], OTHER, OTHER, RED]
+        spans = [[None, (0, 3), (4, 7)], [None, (0, 3), (4, 9)], [None, (0, 4), (5, 9), (10, 13)]]
+        writer.add(documents, np.array(vectors, np.float32), spans)
     return IndexDir.open(tmp_path / "words")
 
 
@@ -130,11 +90,21 @@ def test_a_condition_leaves_only_documents_that_meet_it(tmp_path, encoder):
         retriever.search("garden", where="year >")
 
 
-@pytest.mark.parametrize(("spec", "message"), [("PQ4", "at least 256 vectors.*3 documents"), ("PQ7", "'PQ7' with")])
-def test_a_spec_that_cannot_be_is_refused_before_anything_is_encoded(tmp_path, encoder, spec, message):
+@pytest.mark.parametrize("given", ["collection", "iterator", "file"])
+@pytest.mark.parametrize(
+    ("spec", "message"),
+    [
+        ("PQ4", "at least 256 vectors.*3 documents"),
+        ("OPQ8,PQ4", "at least 256 vectors"),
+        ("PQ7", "'PQ7' with"),
+    ],
+)
+def test_a_spec_that_cannot_be_is_refused_before_anything_is_encoded(tmp_path, encoder, spec, message, given):
     before = encoder.counts.texts
+    write_jsonl(tmp_path / "corpus.jsonl", [{"_id": d.id, "text": d.text} for d in DOCUMENTS])
+    documents = {"collection": DOCUMENTS, "iterator": iter(DOCUMENTS), "file": tmp_path / "corpus.jsonl"}[given]
     with pytest.raises(ValueError, match=message):
-        Index.build(tmp_path / "index", DOCUMENTS, encoder=encoder, spec=spec)
+        Index.build(tmp_path / "index", documents, encoder=encoder, spec=spec)
     assert encoder.counts.texts == before
     assert not (tmp_path / "index").exists()
 

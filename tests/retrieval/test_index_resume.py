@@ -6,7 +6,7 @@ import pytest
 from aveyb_ir import Encoder, Index, Retriever
 from aveyb_ir.data import Document
 from aveyb_ir.errors import DataError, IndexDirError
-from aveyb_ir.index import IndexDir
+from aveyb_ir.index import IndexDir, segment_writer
 from aveyb_ir.retrieval import index as index_module
 
 DOCUMENTS = [Document(f"d{i}", f"number {i} of the river and its snow") for i in range(10)]
@@ -37,7 +37,7 @@ def stopped(small_blocks, tmp_path, avey_dir):
 def test_a_stopped_build_is_no_index(stopped):
     with pytest.raises(IndexDirError):
         IndexDir.open(stopped)
-    assert sorted(path.name for path in stopped.iterdir()) == ["encoding.partial", "writer.lock"]
+    assert sorted(path.name for path in stopped.iterdir()) == ["encoding.partial", "unpublished.partial", "writer.lock"]
 
 
 def test_a_repeated_build_encodes_only_what_was_missing(stopped, tmp_path, avey_dir):
@@ -71,3 +71,45 @@ def test_an_old_index_stays_while_its_replacement_is_being_built(small_blocks, t
     built = Index.build(tmp_path / "index", DOCUMENTS, encoder=avey_dir, overwrite=True, progress=seen.append)
     assert (len(built), seen[-1].new_documents) == (10, 4)
     assert not (tmp_path / "index" / "encoding.partial").exists()
+
+
+def test_a_spec_that_fails_after_encoding_keeps_what_was_encoded(small_blocks, tmp_path, avey_dir, monkeypatch):
+    def fail(*_):
+        raise MemoryError
+
+    with monkeypatch.context() as patch:
+        patch.setattr(segment_writer, "write_faiss", fail)
+        with pytest.raises(IndexDirError, match=r"SQ8 over 10 vectors \(MemoryError\).*give another spec"):
+            Index.build(tmp_path / "index", DOCUMENTS, encoder=avey_dir, spec="int8")
+    seen = []
+    index = Index.build(tmp_path / "index", DOCUMENTS, encoder=avey_dir, spec="flat", progress=seen.append)
+    assert (len(index), index.info()["spec"]) == (10, "flat")
+    assert all(progress.new_documents == 0 for progress in seen)
+
+
+def test_a_first_build_killed_before_it_is_published_is_repeated_to_the_same_bytes(
+    small_blocks, tmp_path, avey_dir, monkeypatch
+):
+    def kill(*_):
+        raise Killed
+
+    with monkeypatch.context() as patch:
+        patch.setattr("aveyb_ir.index.manifest.replace_file", kill)
+        patch.setattr("aveyb_ir.index.writer.end_without_index", kill)  # a dead process cleans nothing up
+        with pytest.raises(Killed):
+            Index.build(tmp_path / "index", DOCUMENTS, encoder=avey_dir)
+    assert (tmp_path / "index" / "segment-000001").is_dir()
+    Index.build(tmp_path / "index", DOCUMENTS, encoder=avey_dir)
+    Index.build(tmp_path / "whole", DOCUMENTS, encoder=avey_dir)
+    assert segments(tmp_path / "index") == segments(tmp_path / "whole")
+
+
+def segments(path):
+    return {str(file.relative_to(path)): file.read_bytes() for file in path.glob("segment-*/*")}
+
+
+def test_chunks_that_are_too_few_for_a_spec_are_compared_exactly_with_a_warning(tmp_path, avey_dir, caplog):
+    index = Index.build(tmp_path / "index", DOCUMENTS, encoder=avey_dir, granularity="chunk", spec="IVF4000,Flat")
+    assert f"{index.info()['vectors']} vectors are too few to train IVF4000,Flat, which takes 4000" in caplog.text
+    assert [record.levelname for record in caplog.records if "too few" in record.message] == ["WARNING"]
+    assert Retriever(index).search("number 7", top_k=10)
