@@ -1,6 +1,7 @@
 """`aveyb-ir evaluate`."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -55,15 +56,21 @@ def evaluate(
     """Measure a model (--model), an index (--index) or answers (--run) on collections (--data), with BM25 beside."""
     sources = data or []
     _check_usage(model, index, run, sources, qrels, write_run, output)
-    options = {"metrics": metric or None, "own_document": own_document, "protocol": protocol}
+    if name == "bm25" and bm25 and model != "bm25":
+        raise typer.BadParameter("the name bm25 is taken by what stands beside; choose another, or give --no-bm25")
+    options: dict[str, Any] = {"metrics": metric or None, "own_document": own_document, "protocol": protocol}
+    sets: Iterable[list[Evaluation]]
     if run is not None:
-        found = [[_of_run(run, sources, qrels, split, name, options)]]
+        sets = [[_of_run(run, sources, qrels, split, name, options)]]
     else:
         encoder = {"device": device, "dtype": dtype, "max_length": max_length}
         options |= {"split": split, "top_k": top_k, "vectors": vectors}
-        found = list(_of_system(model, index, sources, name, bm25, write_run, encoder, options))
-    if output is not None:
-        _write(output, found)
+        sets = _of_system(model, index, sources, name, bm25, write_run, encoder, options)
+    found = []
+    for evaluations in sets:
+        found.append(evaluations)
+        if output is not None:  # at once: a later set may fail
+            _write(output, evaluations)
     if json:
         print_json(_as_json(found, per_query))
     else:
@@ -85,6 +92,8 @@ def _check_usage(
         raise typer.BadParameter("give --data, and --qrels only with --run")
     if run is not None and (len(data) + (qrels is not None) != 1 or write_run is not None):
         raise typer.BadParameter("give --qrels or one --data with --run, and no --write-run")
+    if len({Path(source).name for source in data}) != len(data):
+        raise typer.BadParameter("two --data have the same name; give each once, or rename a folder")
     if len(data) > 1 and (write_run is not None or (output is not None and output.suffix == ".json")):
         raise typer.BadParameter("with several --data give --output a folder, and no --write-run")
 
@@ -121,15 +130,18 @@ def _of_system(
     """Yield for each collection the system's evaluation and BM25's."""
     from aveyb_ir.data import open_collections
 
-    for source in data:
-        open_collections(source)  # a mistyped path is found before anything heavy is imported
+    collections = [open_collections(source) for source in data]  # a mistyped path is found before anything is imported
     from aveyb_ir.encoding import Encoder
-    from aveyb_ir.evaluation import evaluate
+    from aveyb_ir.evaluation import evaluate, usual_split
     from aveyb_ir.retrieval import Retriever
 
-    system: Any = (
-        model if model == "bm25" else Retriever(index) if index is not None else Encoder(model or "", **encoder)
-    )
+    for collection in chain.from_iterable(collections):
+        collection.qrels(options["split"] or usual_split(collection.name))  # a split missing from the last set too
+    system: Any = model
+    if index is not None:
+        system = Retriever(index)
+    elif model != "bm25":
+        system = Encoder(model or "", **encoder)
     for source in data:
         with counting("Encoded") as progress:
             evaluations = [evaluate(system, source, name=name, write_run=write_run, progress=progress, **options)]
@@ -139,11 +151,11 @@ def _of_system(
         yield evaluations
 
 
-def _write(output: Path, found: "list[list[Evaluation]]") -> None:
+def _write(output: Path, evaluations: "list[Evaluation]") -> None:
     if output.suffix == ".json":
-        found[0][0].write(output)
+        evaluations[0].write(output)
         return
-    for evaluation in (evaluation for evaluations in found for evaluation in evaluations):
+    for evaluation in evaluations:
         label = "-".join((evaluation.name, evaluation.data, evaluation.split, evaluation.protocol))
         evaluation.write(output / f"{label.replace('/', '_')}.json")
 

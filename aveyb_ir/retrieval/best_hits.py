@@ -55,9 +55,11 @@ def _packed(scores: NDArray[np.float32], positions: NDArray[np.int64]) -> NDArra
     bits = (scores + np.float32(0)).view(np.uint32)  # adding 0 makes -0 the 0 that it equals
     # As integers, the bits of positive floats ascend with them and those of negative ones descend.
     ascending = np.where(bits & _SIGN, ~bits, bits | _SIGN)
-    return (ascending.astype(np.uint64) << np.uint64(32)) | (_LAST_POSITION - positions).astype(np.uint64)
+    packed: NDArray[np.uint64] = ascending.astype(np.uint64) << np.uint64(32)
+    return packed | (_LAST_POSITION - positions).astype(np.uint64)
 
 
 def _scores(hits: NDArray[np.uint64]) -> NDArray[np.float32]:
     ascending = (hits >> np.uint64(32)).astype(np.uint32)
-    return np.where(ascending & _SIGN, ascending ^ _SIGN, ~ascending).view(np.float32)
+    scores: NDArray[np.float32] = np.where(ascending & _SIGN, ascending ^ _SIGN, ~ascending).view(np.float32)
+    return scores

@@ -86,7 +86,17 @@ def test_a_run_is_named_after_what_judged_it(run, sets, tmp_path):
         ("--run", "r", "--qrels", "q", "--write-run", "w"),
         ("--model", "m", "--data", "d", "--data", "e", "--output", "report.json"),
         ("--model", "m", "--data", "d", "--data", "e", "--write-run", "w"),
+        ("--model", "m", "--data", "a/d", "--data", "b/d"),
+        ("--model", "m", "--data", "d", "--name", "bm25"),
     ],
 )
 def test_wrong_usage_is_exit_code_2(run, arguments):
     assert run("evaluate", *arguments)[0] == 2
+
+
+def test_a_split_that_the_last_set_lacks_is_said_before_anything_is_done(run, sets, avey_dir, tmp_path):
+    write_beir_folder(tmp_path / "three", [Document("a", "b")], [Query("q", "b")], {"dev": {"q": {"a": 1}}})
+    command = ("evaluate", "--model", "./nowhere", *options(sets), "--data", tmp_path / "three")
+    code, out, err = run(*command, "--output", tmp_path / "reports")
+    assert (code, out) == (1, "")
+    assert "three has no split 'test'; expected one of its splits: dev; choose one" in err
