@@ -6,6 +6,7 @@ fingerprint of the training data, a report by the files of the model and of the 
 
 import json
 import logging
+import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -57,11 +58,30 @@ class Cell:
         train(self.recipe, output=self.model, overwrite=True, resume=can_resume(self.recipe, output=self.model))
 
     def evaluate(self, collection: EvaluationSet, protocol: Protocol) -> Path:
-        """Evaluate the trained model unless that was done, and give the path of the report. Raises like `evaluate`."""
-        return report_of(str(self.model), self.label, collection, protocol, self.folder)
+        """Evaluate the trained model unless that was done, and give the path of the report. Raises like `evaluate`.
+
+        Vectors of documents are kept for the next evaluation, until `forget_vectors`.
+        """
+        return report_of(str(self.model), self.label, collection, protocol, self.folder, vectors=self._vectors)
+
+    def forget_vectors(self) -> None:
+        """Remove what only further evaluations would need."""
+        shutil.rmtree(self._vectors, ignore_errors=True)
+
+    @property
+    def _vectors(self) -> Path:
+        return self.folder / "vectors"
 
 
-def report_of(model: str, name: str, collection: EvaluationSet, protocol: Protocol, folder: Path) -> Path:
+def report_of(
+    model: str,
+    name: str,
+    collection: EvaluationSet,
+    protocol: Protocol,
+    folder: Path,
+    *,
+    vectors: Path | None = None,
+) -> Path:
     """Evaluate a model, or find the report of an earlier time that was made from the same files.
 
     Args:
@@ -70,6 +90,7 @@ def report_of(model: str, name: str, collection: EvaluationSet, protocol: Protoc
         collection: What it is evaluated on.
         protocol: As in `evaluate`.
         folder: Where the report is written, and the run beside it.
+        vectors: Keeps vectors of documents for the next evaluation; not for BM25.
 
     Returns:
         The path of the report.
@@ -79,7 +100,8 @@ def report_of(model: str, name: str, collection: EvaluationSet, protocol: Protoc
     report = folder / f"{Path(collection.data).name}-{collection.split}-{protocol}.json"
     ledger = folder / _LEDGER
     known = json.loads(ledger.read_text(encoding="utf-8")) if ledger.is_file() else {}
-    source = f"{files_hash(Path(model), leave_out=_NOT_THE_MODEL)} {files_hash(Path(collection.data))}"
+    content = files_hash(Path(collection.data))
+    source = f"{files_hash(Path(model), leave_out=_NOT_THE_MODEL)} {content}"
     if report.is_file() and known.get(report.name) == source:
         return report
     logger.info("%s on %s %s, protocol %s", name, collection.data, collection.split, protocol)
@@ -90,6 +112,7 @@ def report_of(model: str, name: str, collection: EvaluationSet, protocol: Protoc
         split=collection.split,
         protocol=protocol,
         name=name,
+        vectors=None if vectors is None else vectors / content,
         write_run=report.with_suffix(".trec"),
     )
     evaluation.write(report)

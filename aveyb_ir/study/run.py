@@ -1,7 +1,7 @@
 """The study: every system trained alike, evaluated alike, compared, and timed side by side."""
 
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -65,7 +65,7 @@ def study(recipe: StudyRecipe, *, output: str | Path | None = None) -> Study:
     check_budget(parameters, recipe.parameter_tolerance)
     work = _Work(recipe, folder)
     cells = {label: work.trained(label) for label in recipe.systems}
-    reports = {protocol: list(work.reports(cells, protocol)) for protocol in recipe.protocols}
+    reports = work.reports(cells)
     extras = _extras(recipe, cells, parameters, folder)
     comparisons = {protocol: _compared(recipe, found, extras) for protocol, found in reports.items()}
     for protocol, comparison in comparisons.items():
@@ -98,24 +98,33 @@ class _Work:
         rate = self._chosen_learning_rate(label)
         return [self._trained(label, seed, rate) for seed in self._recipe.seeds]
 
-    def reports(self, cells: Mapping[str, Sequence[Cell]], protocol: Protocol) -> Iterator[tuple[str, Path]]:
-        """Label and report of every system, seed and collection."""
+    def reports(self, cells: Mapping[str, Sequence[Cell]]) -> dict[Protocol, list[tuple[str, Path]]]:
+        """By protocol, label and report of every system, seed and collection."""
+        found: dict[Protocol, list[tuple[str, Path]]] = {protocol: [] for protocol in self._recipe.protocols}
+        wanted = [(protocol, one) for one in self._recipe.evaluation for protocol in found]
         for label, of_label in cells.items():
-            yield from ((label, cell.evaluate(one, protocol)) for cell in of_label for one in self._recipe.evaluation)
+            for cell in of_label:
+                for protocol, one in wanted:
+                    found[protocol].append((label, cell.evaluate(one, protocol)))
+                cell.forget_vectors()
         if self._recipe.bm25:
-            for one in self._recipe.evaluation:
-                yield _BM25, report_of(_BM25, _BM25, one, protocol, self._folder / "cells" / _BM25)
+            for protocol, one in wanted:
+                report = report_of(_BM25, _BM25, one, protocol, self._folder / "cells" / _BM25)
+                found[protocol].append((_BM25, report))
+        return found
 
     def _chosen_learning_rate(self, label: str) -> float | None:
         """The rate whose model of the first seed is best on the judgements that are kept for selecting."""
         if self._recipe.selection is None:
             return None
         held_out = EvaluationSet(data=self._recipe.selection.data, split=self._recipe.selection.split)
-        quality = {}
-        for rate in self._recipe.selection.learning_rates:
-            cell = self._trained(label, self._recipe.seeds[0], rate)
-            quality[rate] = Evaluation.read(cell.evaluate(held_out, "full")).metrics["ndcg@10"]
+        rates, seed = self._recipe.selection.learning_rates, self._recipe.seeds[0]
+        cells = {rate: self._trained(label, seed, rate) for rate in rates}
+        reports = {rate: Evaluation.read(cell.evaluate(held_out, "full")) for rate, cell in cells.items()}
+        quality = {rate: report.metrics["ndcg@10"] for rate, report in reports.items()}
         best = max(quality, key=lambda rate: quality[rate])
+        for rate in quality.keys() - {best}:
+            cells[rate].forget_vectors()
         found = ", ".join(f"{rate:g}: {value:.4f}" for rate, value in quality.items())
         logger.info("%s: learning rate %g, by NDCG@10 on %s %s (%s)", label, best, held_out.data, held_out.split, found)
         if len(quality) > 1 and best in (min(quality), max(quality)):

@@ -127,3 +127,7 @@ def test_a_folder_of_something_else_is_left_alone(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="holds something else"):
         study(load_study(SMOKE), output=tmp_path)
     assert [file.name for file in tmp_path.iterdir()] == ["thesis.tex"]
+
+
+def test_vectors_are_kept_for_no_longer_than_evaluations_need_them(finished: Path) -> None:
+    assert list(finished.rglob("vectors")) == []
