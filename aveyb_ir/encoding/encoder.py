@@ -183,7 +183,7 @@ class Encoder:
         if isinstance(texts, str):
             vector: NDArray[np.float32] = self.encode([texts], kind, on_batch=on_batch, log_cuts=log_cuts)[0]
             return vector
-        prompt = self._prompt(kind)
+        prompt = self.prompt(kind)
         if not takes_token_ids(self.model):
             vectors = self.model.encode(list(texts), prompt=prompt, convert_to_numpy=True, show_progress_bar=False)
             self.counts.texts += len(texts)
@@ -221,7 +221,7 @@ class Encoder:
         forward = choose_forward(self.model)
         if not isinstance(forward, WholeForward):
             raise ValueError(f"{self.name} has no chunks to encode; expected an Avey-B with mean or cls pooling.")
-        prompt = self._prompt(kind)
+        prompt = self.prompt(kind)
         tokenized = tokenize(
             self.model.tokenizer, [prompt + text for text in texts], self.max_length, with_offsets=True
         )
@@ -264,7 +264,8 @@ class Encoder:
         device = self.model.device
         return default_token_budget(free_bytes(device), self.dimension, self.model.dtype.itemsize, device.type)
 
-    def _prompt(self, kind: Kind) -> str:
+    def prompt(self, kind: Kind) -> str:
+        """What is put before each text of that kind; "" for nothing."""
         if kind not in _PROMPT_NAMES:
             raise ValueError(f"kind is {kind!r}; expected 'query' or 'document'.")
         return next((self.model.prompts[name] for name in _PROMPT_NAMES[kind] if name in self.model.prompts), "") or ""
