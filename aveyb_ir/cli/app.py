@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from aveyb_ir import __version__
-from aveyb_ir.cli import bench, compare, demo, doctor, evaluate, index, search, study, train
+from aveyb_ir.cli import bench, compare, demo, doctor, evaluate, index, long, plan, search, study, train
 
 app = typer.Typer(
     name="aveyb-ir",
@@ -39,5 +39,7 @@ app.command("search")(search.search)
 app.command("evaluate")(evaluate.evaluate)
 app.command("compare")(compare.compare)
 app.command("study")(study.study)
+app.add_typer(long.app, name="long")
 app.command("bench")(bench.bench)
+app.command("plan")(plan.plan)
 app.command("doctor")(doctor.doctor)
