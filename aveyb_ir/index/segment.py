@@ -47,7 +47,8 @@ class Segment:
             file.check_pages(layout.folder / name)
         self.info = info
         self.table = DocumentTable.open(layout.documents)
-        _check_count(layout.documents, "documents", len(self.table), info.documents)
+        if info.files[layout.documents.name].pages is None:  # SQLite counts changes on its first page
+            _check_count(layout.documents, "documents", len(self.table), info.documents)
         self._vectors = _mapped(layout.embeddings, (info.vectors, dimension), np.dtype("<f4"))
         self._parts = _mapped(layout.parts, (info.vectors,), PART)
         self._spec = spec

@@ -72,7 +72,7 @@ class SegmentWriter:
         except (RuntimeError, MemoryError) as error:
             raise IndexDirError(
                 f"FAISS cannot build {factory} over {len(vectors)} vectors ({faiss_reason(error)}); expected a spec "
-                f"for so many that fits into memory: nothing was published, and what is encoded is kept; give another spec"
+                f"for so many that fits into memory: nothing was published and what is encoded is kept, so give another"
             ) from error
 
     def discard(self) -> None:

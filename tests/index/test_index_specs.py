@@ -256,7 +256,7 @@ def test_a_spec_knows_how_many_vectors_train_it(spec: str, needed: int) -> None:
 def test_a_spec_replaced_by_flat_for_want_of_vectors_is_warned_of(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    for spec in ("IVF16,Flat", "PQ4x12", "OPQ8,PQ4", "ivf"):
+    for spec in ("IVF16,Flat", "ivf"):
         caplog.clear()
         with IndexWriter.create(tmp_path / spec, EncoderIdentity("any", "f", DIMENSION), spec=spec) as writer:
             writer.add([Document(str(i), "") for i in range(5)], clustered()[0][:5])

@@ -79,7 +79,7 @@ def test_a_spec_that_fails_after_encoding_keeps_what_was_encoded(small_blocks, t
 
     with monkeypatch.context() as patch:
         patch.setattr(segment_writer, "write_faiss", fail)
-        with pytest.raises(IndexDirError, match=r"SQ8 over 10 vectors \(MemoryError\).*give another spec"):
+        with pytest.raises(IndexDirError, match=r"SQ8 over 10 vectors \(MemoryError\).*give another"):
             Index.build(tmp_path / "index", DOCUMENTS, encoder=avey_dir, spec="int8")
     seen = []
     index = Index.build(tmp_path / "index", DOCUMENTS, encoder=avey_dir, spec="flat", progress=seen.append)
