@@ -10,7 +10,7 @@ the command line and are always taken from the working directory.
 
 import os
 from collections.abc import Sequence
-from typing import Literal, TypeVar
+from typing import Literal, TypeAlias, TypeVar, get_args
 
 import yaml
 from pydantic import Field, PositiveFloat, PositiveInt, model_validator
@@ -18,15 +18,24 @@ from pydantic import Field, PositiveFloat, PositiveInt, model_validator
 from aveyb_ir.checked_yaml import Section, read_recipe, validated
 
 __all__ = [
+    "DEVICES",
+    "Backbone",
     "DataSection",
+    "DataSet",
     "FreshModel",
+    "Lora",
     "ModelSection",
+    "Optimization",
     "Prompts",
     "Recipe",
+    "RecipeFile",
     "TokenizerTraining",
     "TrainSection",
     "load_recipe",
 ]
+
+Device: TypeAlias = Literal["auto", "cpu", "cuda"]
+DEVICES: tuple[str, ...] = get_args(Device)
 
 _SectionT = TypeVar("_SectionT", bound=Section)
 
@@ -56,8 +65,8 @@ class Prompts(Section):
     document: str = ""
 
 
-class ModelSection(Section):
-    """Where the weights and the tokenizer come from, and how token states become one vector."""
+class Backbone(Section):
+    """Where the weights and the tokenizer come from."""
 
     start: str | None = Field(None, description="model folder or Hub name to start from")
     fresh: FreshModel | None = Field(None, description="an Avey-B with random weights, instead of `start`")
@@ -66,12 +75,9 @@ class ModelSection(Section):
     )
     tokenizer: str | None = Field(None, description="tokenizer folder or Hub name; `start` has its own")
     train_tokenizer: TokenizerTraining | None = Field(None, description="learn a tokenizer, instead of `tokenizer`")
-    prompts: Prompts | None = Field(None, description="absent: those of `start`, or none")
-    max_length: PositiveInt | None = Field(None, description="tokens kept of a text; absent: all the model can read")
-    pooling: Literal["mean", "cls"] = Field("mean", description="cls sees only the first chunk of an Avey-B")
 
     @model_validator(mode="after")
-    def _check(self) -> "ModelSection":
+    def _check_origin(self) -> "Backbone":
         _exactly_one(self, "start", "fresh", "fresh_transformer")
         if self.start is None:
             _exactly_one(self, "tokenizer", "train_tokenizer")
@@ -82,35 +88,88 @@ class ModelSection(Section):
         return self
 
 
-class DataSection(Section):
-    """Which texts belong together."""
+class Lora(Section):
+    """Low-rank adaptation (Hu et al. 2021, arXiv 2106.09685); names are those of peft."""
+
+    r: PositiveInt = Field(16, description="rank")
+    lora_alpha: PositiveFloat = Field(32.0, description="the addition is scaled by lora_alpha / r")
+    lora_dropout: float = Field(0.0, ge=0, lt=1)
+    target_modules: list[str] | None = Field(
+        None, min_length=1, description="ends of their names; absent: enricher and fuser of an Avey-B, else all linear"
+    )
+    keep_adapter: bool = Field(False, description="write the additions also by themselves, as peft reads them")
+
+
+class ModelSection(Backbone):
+    """A backbone, and how its token states become one vector."""
+
+    prompts: Prompts | None = Field(None, description="absent: those of `start`, or none")
+    max_length: PositiveInt | None = Field(None, description="tokens kept of a text; absent: all the model can read")
+    pooling: Literal["mean", "cls"] | None = Field(None, description="absent: that of `start`, or mean")
+
+
+class DataSet(Section):
+    """One data set to train on."""
 
     beir: str | None = Field(None, description="folder in BEIR layout, or a data set on the Hub such as `BeIR/nq`")
     split: str = Field("train", description="judgements of `beir` to train on")
-    eval_split: str | None = Field(None, description="judgements of `beir` that `train.eval_steps` evaluates on")
     pairs: str | None = Field(None, description="anchors and positives, from a file or the Hub, instead of `beir`")
     negatives: int | None = Field(None, ge=0, description="explicit negatives used per row, the first; absent: all")
+    prompts: Prompts | None = Field(None, description="put before its texts; absent: those of the model")
+    weight: PositiveFloat = Field(1.0, description="share of an epoch where `mixing` is weighted")
+
+    @model_validator(mode="after")
+    def _check(self) -> "DataSet":
+        return _exactly_one(self, "beir", "pairs")
+
+
+class DataSection(Section):
+    """Which texts belong together, and which tell how good the model is."""
+
+    beir: str | None = Field(None, description="folder in BEIR layout, or a data set on the Hub such as `BeIR/nq`")
+    split: str = Field("train", description="judgements of `beir` to train on")
+    pairs: str | None = Field(None, description="anchors and positives, from a file or the Hub, instead of `beir`")
+    negatives: int | None = Field(None, ge=0, description="explicit negatives used per row, the first; absent: all")
+    sets: list[DataSet] | None = Field(None, min_length=1, description="several data sets, instead of `beir`")
+    mixing: Literal["proportional", "round_robin", "weighted"] = Field(
+        "proportional", description="how `sets` share an epoch"
+    )
+    batches: Literal["mixed", "single"] = Field("mixed", description="single: each batch is of one of `sets`")
+    eval_split: str | None = Field(None, description="judgements that `train.eval_steps` evaluates on")
+    eval_beir: str | None = Field(None, description="collection of `eval_split`; absent: `beir`")
+    eval_documents: PositiveInt | None = Field(
+        None, description="documents searched in an evaluation: the judged and the first others; absent: all"
+    )
 
     @model_validator(mode="after")
     def _check(self) -> "DataSection":
-        _exactly_one(self, "beir", "pairs")
-        if self.eval_split is not None and self.beir is None:
-            raise ValueError("`eval_split` without `beir`, which has the splits; set `beir` or remove `eval_split`")
+        _exactly_one(self, "beir", "pairs", "sets")
+        if self.eval_split is not None and self.eval_collection is None:
+            raise ValueError("`eval_split` without `eval_beir`, whose split it is; set `eval_beir` or `beir`")
         return self
 
+    @property
+    def eval_collection(self) -> str | None:
+        """The collection that evaluations search."""
+        return self.eval_beir or self.beir
 
-class TrainSection(Section):
-    """How long, how fast and where; names are those of Sentence Transformers and transformers."""
+    @property
+    def training_sets(self) -> list[DataSet]:
+        """What is trained on, whether it was given as one data set or as several."""
+        one = DataSet.model_construct(
+            beir=self.beir, split=self.split, pairs=self.pairs, negatives=self.negatives, prompts=None, weight=1.0
+        )
+        return self.sets or [one]
+
+
+class Optimization(Section):
+    """How long, how fast and where any model is trained; names are those of transformers."""
 
     output: str | None = Field(None, description="folder the trained model is written to")
     epochs: PositiveFloat | None = Field(None, description="passes over the rows")
     max_steps: PositiveInt | None = Field(None, description="updates of the weights, instead of `epochs`")
-    batch_size: PositiveInt = Field(64, description="rows that are each other's negatives, at most")
-    mini_batch_size: PositiveInt = Field(64, description="texts in memory at once; does not change the result")
     gradient_accumulation_steps: PositiveInt = Field(1, description="batches per update")
-    scale: PositiveFloat = Field(20.0, description="factor on the cosine; 1 / temperature")
     learning_rate: PositiveFloat = Field(1e-4, description="highest learning rate")
-    embedding_learning_rate: PositiveFloat | None = Field(None, description="the same for token embeddings only")
     lr_scheduler_type: Literal["linear", "cosine", "constant", "constant_with_warmup"] = "linear"
     warmup_ratio: float = Field(0.1, ge=0, le=1, description="share of the steps with a rising learning rate")
     weight_decay: float = Field(0.01, ge=0)
@@ -120,19 +179,48 @@ class TrainSection(Section):
     max_grad_norm: float = Field(1.0, ge=0, description="gradients are scaled down to this norm; 0 leaves them")
     seed: int = Field(42, ge=0, lt=2**32)
     dtype: Literal["float32", "bfloat16"] = Field("float32", description="bfloat16: mixed precision")
-    device: Literal["auto", "cpu", "cuda"] = "auto"
+    device: Device = "auto"
     gradient_checkpointing: bool = False
     logging_steps: PositiveInt = Field(10, description="steps between lines of loss.jsonl")
     save_steps: PositiveInt | None = Field(None, description="steps between checkpoints; absent: none are kept")
     save_total_limit: PositiveInt = Field(2, description="checkpoints kept, the newest")
-    eval_steps: PositiveInt | None = Field(None, description="steps between evaluations on `data.eval_split`")
 
     @model_validator(mode="after")
-    def _check(self) -> "TrainSection":
+    def _check_duration(self) -> "Optimization":
         return _exactly_one(self, "epochs", "max_steps")
 
 
-class Recipe(Section):
+class TrainSection(Optimization):
+    """How a retriever is fine-tuned contrastively."""
+
+    batch_size: PositiveInt = Field(64, description="rows that are each other's negatives, at most, on all GPUs")
+    mini_batch_size: PositiveInt = Field(64, description="texts in memory at once; does not change the result")
+    mini_batch_tokens: PositiveInt | None = Field(None, description="tokens in memory at once, instead of texts")
+    both_directions: bool = Field(False, description="also find each positive's anchor among the others")
+    matryoshka_dimensions: list[PositiveInt] | None = Field(
+        None, min_length=1, description="train vectors that may be cut to these lengths; absent: whole ones only"
+    )
+    scale: PositiveFloat = Field(20.0, description="factor on the cosine; 1 / temperature")
+    embedding_learning_rate: PositiveFloat | None = Field(None, description="the same for token embeddings only")
+    eval_steps: PositiveInt | None = Field(None, description="steps between evaluations on `data.eval_split`")
+    keep: Literal["best", "last"] = Field("best", description="weights of the best evaluation, or of the last step")
+    early_stopping_patience: PositiveInt | None = Field(
+        None, description="evaluations without a better one after which training ends"
+    )
+    lora: Lora | None = Field(None, description="train low-rank additions to some matrices, and nothing else")
+    tensorboard: str | None = Field(None, description="folder for TensorBoard's event files; absent: none are written")
+
+
+class RecipeFile(Section):
+    """Base of every recipe that training reads."""
+
+    def to_yaml(self) -> str:
+        """The recipe with every default written out, as text that reads back to an equal recipe."""
+        values = self.model_dump(exclude_none=True)
+        return yaml.safe_dump(values, sort_keys=False, allow_unicode=True)
+
+
+class Recipe(RecipeFile):
     """Everything a training run is told, checked."""
 
     model: ModelSection
@@ -143,12 +231,9 @@ class Recipe(Section):
     def _check(self) -> "Recipe":
         if (self.train.eval_steps is None) != (self.data.eval_split is None):
             raise ValueError("only one of `train.eval_steps` and `data.eval_split`; set both or neither")
+        if self.train.early_stopping_patience is not None and self.train.eval_steps is None:
+            raise ValueError("`train.early_stopping_patience` without evaluations; set `train.eval_steps`")
         return self
-
-    def to_yaml(self) -> str:
-        """The recipe with every default written out, as text that `load_recipe` reads back to an equal recipe."""
-        values = self.model_dump(exclude_none=True)
-        return yaml.safe_dump(values, sort_keys=False, allow_unicode=True)
 
 
 def load_recipe(path: str | os.PathLike[str], overrides: Sequence[str] = ()) -> Recipe:

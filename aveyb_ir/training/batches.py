@@ -1,4 +1,4 @@
-"""Which pairs meet in a batch: every pair once an epoch, in a number of batches that is known beforehand."""
+"""Which pairs meet in a batch: in a number of batches that is known beforehand, none of them nearly empty."""
 
 from collections.abc import Iterator
 
@@ -9,10 +9,10 @@ from aveyb_ir.training.pairs import TrainingSet
 
 
 class BalancedBatchSampler(DefaultBatchSampler):  # type: ignore[misc]
-    """Deals pairs to batches like cards, so that pairs of one anchor land in different batches as far as they can.
+    """Deals the pairs of an epoch to batches, by the mixture of the training set.
 
-    There are ceil(pairs / batch_size) batches, whose sizes differ by at most one: no nearly empty last batch, nothing
-    dropped, and a length that the learning rate schedule can rely on. The order depends on seed and epoch only.
+    Batches of a set differ in size by at most one: no nearly empty last batch, nothing dropped, and a length that the
+    learning rate schedule can rely on. The order depends on seed and epoch only.
 
     Args:
         training_set: the pairs; batches are lists of positions in `training_set.pairs`.
@@ -23,18 +23,16 @@ class BalancedBatchSampler(DefaultBatchSampler):  # type: ignore[misc]
     def __init__(self, training_set: TrainingSet, batch_size: int, seed: int = 0) -> None:
         super().__init__(range(len(training_set)), batch_size=batch_size, drop_last=False, seed=seed)
         self._anchors = np.array([pair.anchor for pair in training_set.pairs])
+        self._mixture = training_set.mixture
 
     def __len__(self) -> int:
-        return num_batches(len(self._anchors), self.batch_size)
+        return self._mixture.num_batches(self.batch_size)
 
     def __iter__(self) -> Iterator[list[int]]:
-        generator = np.random.default_rng((self.seed, self.epoch))
-        anchor_ranks = generator.permutation(self._anchors.max() + 1)[self._anchors]
-        order = np.lexsort((generator.random(len(self._anchors)), anchor_ranks))
-        for first in range(len(self)):
-            yield order[first :: len(self)].tolist()
+        for batch in self._mixture.batches(self.batch_size, self._anchors, seed=self.seed, epoch=self.epoch):
+            yield batch.tolist()
 
 
-def num_batches(num_pairs: int, batch_size: int) -> int:
+def num_batches(training_set: TrainingSet, batch_size: int) -> int:
     """Batches in an epoch."""
-    return -(-num_pairs // batch_size)
+    return training_set.mixture.num_batches(batch_size)

@@ -1,6 +1,8 @@
 """From pairs to tensors: texts are tokenized once, and each batch holds each of its documents once."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import groupby, islice
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -10,6 +12,7 @@ from sentence_transformers import SentenceTransformer
 
 from aveyb_ir.training.loss import IGNORED, NEGATIVE, POSITIVE
 from aveyb_ir.training.pairs import Pair, TrainingSet
+from aveyb_ir.training.processes import Processes
 
 _TOKENIZE_AT_ONCE = 1024
 
@@ -20,18 +23,18 @@ class TokenTable:
     Args:
         model: gives tokenizer, length limit and special tokens.
         texts: row i of the table is `texts[i]`.
-        prompt: put before every text.
+        prompts: put before each of them.
 
     Attributes:
         lengths: tokens of each text, int64.
         num_cut: texts that were longer than the model's length limit and lost their end.
     """
 
-    def __init__(self, model: SentenceTransformer, texts: Sequence[str], prompt: str) -> None:
+    def __init__(self, model: SentenceTransformer, texts: Sequence[str], prompts: Sequence[str]) -> None:
         rows: list[npt.NDArray[np.int32]] = []
         self.num_cut = 0
-        for start in range(0, len(texts), _TOKENIZE_AT_ONCE):
-            encoded = model.preprocess(list(texts[start : start + _TOKENIZE_AT_ONCE]), prompt=prompt or None)
+        for prompt, block in _blocks(texts, prompts):
+            encoded = model.preprocess(block, prompt=prompt or None)
             ids, kept = encoded["input_ids"].numpy().astype(np.int32), encoded["attention_mask"].numpy().astype(bool)
             rows += [row[mask] for row, mask in zip(ids, kept, strict=True)]
             self.num_cut += sum(bool(encoding.overflowing) for encoding in encoded.encodings)
@@ -50,6 +53,13 @@ class TokenTable:
         return {"input_ids": torch.from_numpy(ids), "attention_mask": torch.from_numpy(mask.astype(np.int64))}
 
 
+def _blocks(texts: Sequence[str], prompts: Sequence[str]) -> Iterator[tuple[str, list[str]]]:
+    """Texts in their order, a number at once and of one prompt each."""
+    for prompt, run in groupby(zip(prompts, texts, strict=True), key=itemgetter(0)):
+        while block := [text for _, text in islice(run, _TOKENIZE_AT_ONCE)]:
+            yield prompt, block
+
+
 class PairCollator:
     """Makes a batch from positions in `training_set.pairs`, as the trainer's data collator.
 
@@ -57,16 +67,25 @@ class PairCollator:
     mini batches waste little on padding. Known positives of an anchor are never its negatives. A pair that would be
     left without any negative borrows a document from the rest of the set.
 
-    A batch has `anchor_*` and `document_*` tensors, `label` (anchors, documents) of POSITIVE, NEGATIVE and IGNORED, and
-    `num_tokens`, which counts no padding.
+    A batch has `anchor_*` and `document_*` tensors of the texts that this process embeds; `label` (anchors, documents)
+    of POSITIVE, NEGATIVE and IGNORED for the whole joined batch, in the order in which `Processes.gather` puts it
+    together; and `num_tokens` of all processes, which counts no padding.
+
+    Args:
+        model: gives tokenizer and prompts.
+        training_set: the pairs.
+        processes: that share each batch.
     """
 
     valid_label_columns: Sequence[str] = ()
 
-    def __init__(self, model: SentenceTransformer, training_set: TrainingSet) -> None:
+    def __init__(
+        self, model: SentenceTransformer, training_set: TrainingSet, processes: Processes | None = None
+    ) -> None:
         self.training_set = training_set
-        self.anchors = TokenTable(model, training_set.anchors, model.prompts.get("query", ""))
-        self.documents = TokenTable(model, training_set.documents, model.prompts.get("document", ""))
+        self.processes = processes or Processes()
+        self.anchors = _table(model, "query", training_set.anchors, training_set.anchor_prompts)
+        self.documents = _table(model, "document", training_set.documents, training_set.document_prompts)
         self._pad_id = model.tokenizer.pad_token_id or 0
 
     def __call__(self, features: Sequence[Mapping[str, int]]) -> dict[str, Any]:
@@ -74,11 +93,21 @@ class PairCollator:
         pairs = [self.training_set.pairs[feature["pair"]] for feature in features]
         documents, labels = candidates(self.training_set, pairs, self.documents.lengths)
         anchors = [pair.anchor for pair in pairs]
-        batch: dict[str, Any] = {"label": torch.from_numpy(labels)}
+        num_tokens = int(self.anchors.lengths[anchors].sum() + self.documents.lengths[documents].sum())
+        if missing := max(0, self.processes.count - len(documents)):  # every process must have something to embed
+            documents = [*documents, *[documents[0]] * missing]
+            labels = np.pad(labels, ((0, 0), (0, missing)), constant_values=IGNORED)
+        order = np.ix_(self.processes.order(len(anchors)), self.processes.order(len(documents)))
+        batch: dict[str, Any] = {"label": torch.from_numpy(labels[order]), "num_tokens": num_tokens}
         for name, table, rows in (("anchor", self.anchors, anchors), ("document", self.documents, documents)):
-            batch |= {f"{name}_{key}": value for key, value in table.padded(rows, self._pad_id).items()}
-        batch["num_tokens"] = int(self.anchors.lengths[anchors].sum() + self.documents.lengths[documents].sum())
+            own = [rows[place] for place in self.processes.own(len(rows))]
+            batch |= {f"{name}_{key}": value for key, value in table.padded(own, self._pad_id).items()}
         return batch
+
+
+def _table(model: SentenceTransformer, role: str, texts: Sequence[str], prompts: Sequence[str | None]) -> TokenTable:
+    usual = model.prompts.get(role, "")
+    return TokenTable(model, texts, [usual if prompt is None else prompt for prompt in prompts])
 
 
 def candidates(

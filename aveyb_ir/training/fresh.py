@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from transformers import AutoConfig, AutoModel, AutoTokenizer, PreTrainedConfig, PreTrainedModel
 
-from aveyb_ir.config import ModelSection
+from aveyb_ir.config import Backbone
 from aveyb_ir.errors import ModelError, RecipeError
 from aveyb_ir.models import AveyBConfig
 from aveyb_ir.training.tokenizer import train_tokenizer
@@ -18,7 +18,7 @@ logger = logging.getLogger(__name__)
 _SYMBOLS = ("pad", "cls", "sep", "bos", "eos")
 
 
-def save_fresh_backbone(folder: str, section: ModelSection, texts_for_tokenizer: Iterable[str], *, seed: int) -> None:
+def save_fresh_backbone(folder: str, section: Backbone, texts_for_tokenizer: Iterable[str], *, seed: int) -> None:
     """Write a backbone with random weights and its tokenizer, so that they load the way any checkpoint does.
 
     Args:
@@ -42,7 +42,7 @@ def save_fresh_backbone(folder: str, section: ModelSection, texts_for_tokenizer:
     )
 
 
-def _tokenizer(section: ModelSection, texts: Iterable[str]) -> Any:
+def _tokenizer(section: Backbone, texts: Iterable[str]) -> Any:
     if section.train_tokenizer is not None:
         return train_tokenizer(texts, section.train_tokenizer)
     try:
@@ -55,7 +55,7 @@ def _tokenizer(section: ModelSection, texts: Iterable[str]) -> Any:
         ) from error
 
 
-def _config(section: ModelSection, tokenizer: Any) -> PreTrainedConfig:
+def _config(section: Backbone, tokenizer: Any) -> PreTrainedConfig:
     if section.fresh is not None:
         return AveyBConfig(vocab_size=len(tokenizer), pad_token_id=tokenizer.pad_token_id, **section.fresh.model_dump())
     assert section.fresh_transformer is not None  # a checked recipe without `start` has one of the two

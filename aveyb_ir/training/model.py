@@ -33,12 +33,6 @@ def build_sentence_transformer(
         ModelError: `section.start` or `section.tokenizer` cannot be loaded, or has modules besides the three.
         RecipeError: `section.fresh_transformer` is no architecture that transformers knows, or has unknown fields.
     """
-    if section.pooling == "cls":
-        warnings.warn(
-            "model.pooling is cls: the first token of an Avey-B sees only the first chunk, so the rest of a long text "
-            "does not reach its vector; mean pooling reads all of it",
-            stacklevel=2,
-        )
     if section.start is not None:
         loaded = _load(section.start, "model.start")
     else:
@@ -48,10 +42,17 @@ def build_sentence_transformer(
     transformer = loaded[0]
     _set_length_limit(transformer, section.max_length)
     prompts = loaded.prompts if section.prompts is None else section.prompts.model_dump()
+    pooling = section.pooling or _pooling_of(loaded)
+    if pooling == "cls" and hasattr(loaded.transformers_model, "encode_chunks"):
+        warnings.warn(
+            "model.pooling is cls: the first token of an Avey-B sees only the first chunk, so the rest of a long text "
+            "does not reach its vector; mean pooling reads all of it",
+            stacklevel=2,
+        )
     return SentenceTransformer(
         modules=[
             transformer,
-            Pooling(transformer.get_embedding_dimension(), pooling_mode=section.pooling),
+            Pooling(transformer.get_embedding_dimension(), pooling_mode=pooling),
             Normalize(),
         ],
         prompts=prompts,
@@ -70,6 +71,12 @@ def _load(name: str, key: str) -> SentenceTransformer:
             "start from its backbone instead"
         )
     return loaded
+
+
+def _pooling_of(model: SentenceTransformer) -> str:
+    """How a loaded model pools; the mean where it is only a backbone."""
+    pooling = next((module.pooling_mode for module in model if isinstance(module, Pooling)), "mean")
+    return pooling if isinstance(pooling, str) else "+".join(pooling)
 
 
 def _set_length_limit(transformer: Transformer, max_length: int | None) -> None:

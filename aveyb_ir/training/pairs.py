@@ -6,11 +6,13 @@ in whichever row, is never a negative for that anchor.
 
 import hashlib
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 from aveyb_ir.data import TrainingRow
 from aveyb_ir.errors import DataError
+from aveyb_ir.training.mixing import Mixture
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,54 +25,111 @@ class Pair:
 
 
 @dataclass(frozen=True)
+class RowSource:
+    """Rows of one data set, and how they are used.
+
+    Attributes:
+        rows: as read.
+        name: names the data set in messages.
+        max_negatives: explicit negatives used of a row, the first; None: all.
+        query_prompt: put before its anchors; None: the model's own.
+        document_prompt: put before its documents; None: the model's own.
+    """
+
+    rows: Sequence[TrainingRow]
+    name: str = "training rows"
+    max_negatives: int | None = None
+    query_prompt: str | None = None
+    document_prompt: str | None = None
+
+
+@dataclass(frozen=True)
 class TrainingSet:
     """Every distinct anchor and document once, and the pairs that refer to them.
 
-    `positives[a]` holds the documents that any row calls a positive of anchor `a`.
+    A text under two prompts is two entries of a table, but the same text: `positives[a]` holds the documents whose
+    texts any row calls a positive of anchor `a`, whatever the prompts.
+
+    Attributes:
+        anchors: texts.
+        documents: texts.
+        pairs: of all data sets, those of the first first.
+        positives: of each anchor.
+        anchor_prompts: the prompt of each anchor; None: the model's.
+        document_prompts: the same for documents.
+        mixture: how the data sets share an epoch.
     """
 
     anchors: tuple[str, ...]
     documents: tuple[str, ...]
     pairs: tuple[Pair, ...]
     positives: tuple[frozenset[int], ...]
+    anchor_prompts: tuple[str | None, ...]
+    document_prompts: tuple[str | None, ...]
+    mixture: Mixture
 
     @classmethod
     def from_rows(
         cls, rows: Sequence[TrainingRow], *, source: str = "training rows", max_negatives: int | None = None
     ) -> "TrainingSet":
-        """Make one pair of every positive of every row.
+        """Make a training set of one data set; see `from_sources`."""
+        return cls.from_sources([RowSource(rows, source, max_negatives)])
+
+    @classmethod
+    def from_sources(
+        cls,
+        sources: Sequence[RowSource],
+        *,
+        mixing: Literal["proportional", "round_robin", "weighted"] = "proportional",
+        weights: Sequence[float] = (),
+        single: bool = False,
+    ) -> "TrainingSet":
+        """Make one pair of every positive of every row; the keywords are those of `Mixture`.
 
         A row with fewer than `max_negatives` explicit negatives trains with the fewer; of a row with more, the first
         are used. Explicit negatives that are a positive of the same anchor elsewhere are left out.
 
         Raises:
-            DataError: no rows, or an anchor for which no document of the whole set could be a negative; names `source`
-                and the line.
+            DataError: a source without rows, or an anchor for which no document of the whole set could be a negative;
+                names the source and the line.
         """
-        if not rows:
-            raise DataError(f"{source}: got no rows, expected at least 2 pairs; check that the file is the right one")
-        anchor_ids: dict[str, int] = {}
-        document_ids: dict[str, int] = {}
-        positives: defaultdict[int, set[int]] = defaultdict(set)
-        for row in rows:
-            anchor = anchor_ids.setdefault(row.anchor, len(anchor_ids))
-            positives[anchor].update(_numbered(row.positives, document_ids))
-        pairs: list[Pair] = []
-        for row in rows:
-            anchor = anchor_ids[row.anchor]
-            usable = [text for text in row.negatives if document_ids.get(text) not in positives[anchor]]
-            negatives = tuple(_numbered(usable[:max_negatives], document_ids))
-            pairs += [Pair(anchor, positive, negatives) for positive in _numbered(row.positives, document_ids)]
-        for row in rows:
-            # Every positive is among the documents, so equal counts mean that no document is left to be a negative.
-            if len(positives[anchor_ids[row.anchor]]) == len(document_ids):
+        for source in sources:
+            if not source.rows:
                 raise DataError(
-                    f"{source} line {row.line}: got no negative for {row.anchor[:60]!r}, whose positives are all "
-                    f"{len(document_ids)} documents of the set, expected at least one other document; "
-                    "add rows with other anchors or explicit negatives"
+                    f"{source.name}: got no rows, expected at least 2 pairs; check that the file is the right one"
                 )
-        known = tuple(frozenset(positives[anchor]) for anchor in range(len(anchor_ids)))
-        return cls(tuple(anchor_ids), tuple(document_ids), tuple(pairs), known)
+        anchors, documents = _Table(), _Table()
+        texts = _texts_of_positives(sources)
+        pairs: list[Pair] = []
+        sizes: list[int] = []
+        for source in sources:
+            for row in source.rows:
+                documents.add(row.positives, source.document_prompt)
+        for source in sources:
+            before = len(pairs)
+            for row in source.rows:
+                (anchor,) = anchors.add([row.anchor], source.query_prompt)
+                usable = [text for text in row.negatives if text not in texts[row.anchor]]
+                negatives = tuple(documents.add(usable[: source.max_negatives], source.document_prompt))
+                pairs += [
+                    Pair(anchor, positive, negatives)
+                    for positive in documents.add(row.positives, source.document_prompt)
+                ]
+            sizes.append(len(pairs) - before)
+        known = tuple(
+            frozenset(entry for text in texts[anchor] for entry in documents.entries_of[text])
+            for anchor in anchors.texts
+        )
+        _check_negatives(sources, texts, len(documents.entries_of))
+        return cls(
+            anchors.texts,
+            documents.texts,
+            tuple(pairs),
+            known,
+            anchors.prompts,
+            documents.prompts,
+            Mixture(tuple(sizes), mixing, tuple(weights), single),
+        )
 
     def __len__(self) -> int:
         return len(self.pairs)
@@ -90,6 +149,8 @@ class TrainingSet:
                 digest.update(len(data).to_bytes(8, "little") + data)
         for pair in self.pairs:
             digest.update(repr((pair.anchor, pair.positive, pair.negatives)).encode())
+        if len(self.mixture.sizes) > 1 or any(map(bool, (*self.anchor_prompts, *self.document_prompts))):
+            digest.update(repr((self.mixture, self.anchor_prompts, self.document_prompts)).encode())
         return digest.hexdigest()
 
     def spare_negative(self, pair: Pair) -> int:
@@ -99,5 +160,46 @@ class TrainingSet:
         return next(i % total for i in range(pair.positive + 1, pair.positive + total) if i % total not in known)
 
 
-def _numbered(texts: Iterable[str], ids: dict[str, int]) -> list[int]:
-    return [ids.setdefault(text, len(ids)) for text in dict.fromkeys(texts)]
+class _Table:
+    """Numbers texts under their prompts in the order in which they are first met."""
+
+    def __init__(self) -> None:
+        self._numbers: dict[tuple[str, str | None], int] = {}
+        self.entries_of: defaultdict[str, list[int]] = defaultdict(list)
+
+    def add(self, texts: Sequence[str], prompt: str | None) -> list[int]:
+        """The entries of these texts, each once; new ones are made as needed."""
+        for text in texts:
+            if (text, prompt) not in self._numbers:
+                self.entries_of[text].append(len(self._numbers))
+                self._numbers[text, prompt] = len(self._numbers)
+        return [self._numbers[text, prompt] for text in dict.fromkeys(texts)]
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        return tuple(text for text, _ in self._numbers)
+
+    @property
+    def prompts(self) -> tuple[str | None, ...]:
+        return tuple(prompt for _, prompt in self._numbers)
+
+
+def _texts_of_positives(sources: Sequence[RowSource]) -> Mapping[str, set[str]]:
+    """What any row calls a positive of an anchor, by its text."""
+    positives: defaultdict[str, set[str]] = defaultdict(set)
+    for source in sources:
+        for row in source.rows:
+            positives[row.anchor].update(row.positives)
+    return positives
+
+
+def _check_negatives(sources: Sequence[RowSource], positives: Mapping[str, set[str]], num_texts: int) -> None:
+    """Refuse an anchor that every document answers: each positive is a document, so equal counts leave no negative."""
+    for source in sources:
+        for row in source.rows:
+            if len(positives[row.anchor]) == num_texts:
+                raise DataError(
+                    f"{source.name} line {row.line}: got no negative for {row.anchor[:60]!r}, whose positives are all "
+                    f"{num_texts} documents of the set, expected at least one other document; "
+                    "add rows with other anchors or explicit negatives"
+                )

@@ -4,7 +4,7 @@ import json
 import math
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -72,8 +72,8 @@ class LossLog(TrainerCallback):  # type: ignore[misc]
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
     ) -> None:
         """Start the file with what a resumed run logged before."""
-        earlier = [entry for entry in state.log_history if "loss" in entry]
-        self.losses = [entry["loss"] for entry in earlier]
+        earlier = [entry for entry in state.log_history if "loss" in entry or _is_evaluation(entry)]
+        self.losses = [entry["loss"] for entry in earlier if "loss" in entry]
         lines = [_line(entry["step"], entry) for entry in earlier]
         self.path.write_text("".join(lines), encoding="utf-8", newline="\n")
         self._last = (time.perf_counter(), 0)
@@ -98,10 +98,14 @@ class LossLog(TrainerCallback):  # type: ignore[misc]
             now = time.perf_counter()
             logs["tokens_per_second"] = round((self.num_tokens - self._last[1]) / (now - self._last[0]), 1)
             self._last = (now, self.num_tokens)
-        elif not any(key.startswith("eval_") for key in logs):
+        elif not _is_evaluation(logs):
             return
         with self.path.open("a", encoding="utf-8", newline="\n") as file:
             file.write(_line(state.global_step, logs))
+
+    def lines(self) -> list[dict[str, float]]:
+        """What the file holds."""
+        return [json.loads(line) for line in self.path.read_text(encoding="utf-8").splitlines()]
 
     def _append(self, loss: float, step: int) -> None:
         if not math.isfinite(loss):
@@ -112,7 +116,11 @@ class LossLog(TrainerCallback):  # type: ignore[misc]
         self.losses.append(loss)
 
 
+def _is_evaluation(logs: Mapping[str, Any]) -> bool:
+    return any(key.startswith("eval_") for key in logs)
+
+
 def _line(step: int, logs: dict[str, Any]) -> str:
-    kept = ("loss", "learning_rate", "grad_norm", "tokens_per_second")
+    kept = ("loss", "accuracy", "learning_rate", "grad_norm", "tokens_per_second")
     values = {key: value for key, value in logs.items() if key in kept or key.startswith("eval_")}
     return json.dumps({"step": step, **values}) + "\n"

@@ -2,12 +2,10 @@
 
 from collections.abc import Iterator
 
-from sentence_transformers.base.evaluation import BaseEvaluator
-from sentence_transformers.sentence_transformer.evaluation import InformationRetrievalEvaluator
-
-from aveyb_ir.config import DataSection
-from aveyb_ir.data import Collection, open_collection, read_training_rows, training_rows_from_beir
-from aveyb_ir.training.pairs import TrainingSet
+from aveyb_ir.config import DataSection, DataSet
+from aveyb_ir.data import open_collection, read_training_rows, training_rows_from_beir
+from aveyb_ir.training.development import DevelopmentSet
+from aveyb_ir.training.pairs import RowSource, TrainingSet
 
 
 def load_training_set(data: DataSection) -> TrainingSet:
@@ -16,11 +14,23 @@ def load_training_set(data: DataSection) -> TrainingSet:
     Raises:
         DataError: the files are missing or malformed, or some anchor can have no negative.
     """
+    sets = data.training_sets
+    return TrainingSet.from_sources(
+        [_rows(one) for one in sets],
+        mixing=data.mixing,
+        weights=[one.weight for one in sets],
+        single=data.batches == "single",
+    )
+
+
+def _rows(data: DataSet) -> RowSource:
     if data.pairs is not None:
-        rows, source = read_training_rows(data.pairs), data.pairs
+        rows, name = read_training_rows(data.pairs), data.pairs
     else:
-        rows, source = training_rows_from_beir(_collection(data), data.split), f"{data.beir} split {data.split}"
-    return TrainingSet.from_rows(rows, source=source, max_negatives=data.negatives)
+        assert data.beir is not None  # a checked recipe has it where it has no pairs
+        rows, name = training_rows_from_beir(open_collection(data.beir), data.split), f"{data.beir} split {data.split}"
+    prompts = (None, None) if data.prompts is None else (data.prompts.query, data.prompts.document)
+    return RowSource(rows, name, data.negatives, *prompts)
 
 
 def training_data_fingerprint(data: DataSection) -> str:
@@ -31,41 +41,20 @@ def training_data_fingerprint(data: DataSection) -> str:
 def tokenizer_texts(data: DataSection, training_set: TrainingSet) -> Iterator[str]:
     """What a tokenizer is learnt from: the anchors and, where there is one, the whole corpus."""
     yield from training_set.anchors
-    if data.beir is None:
+    collections = [one.beir for one in data.training_sets if one.beir is not None]
+    if len(collections) < len(data.training_sets):
         yield from training_set.documents
-    else:
-        yield from (document.full_text for document in _collection(data).documents())
+    for collection in dict.fromkeys(collections):
+        yield from (document.full_text for document in open_collection(collection).documents())
 
 
-def load_evaluator(data: DataSection, batch_size: int) -> BaseEvaluator | None:
-    """NDCG@10, MRR@10 and recall@100 of `data.eval_split` over the whole corpus, held in memory; None without a split.
+def load_development_set(data: DataSection) -> DevelopmentSet | None:
+    """What the model is evaluated on while it trains; None without `data.eval_split`.
 
     Raises:
         DataError: the data set has no such split, or none of its queries.
     """
     if data.eval_split is None:
         return None
-    collection = _collection(data)
-    relevant = {
-        query_id: {document_id for document_id, grade in judged.items() if grade >= 1}
-        for query_id, judged in collection.qrels(data.eval_split).items()
-    }
-    return InformationRetrievalEvaluator(
-        queries=collection.judged_queries(data.eval_split),
-        corpus={document.id: document.full_text for document in collection.documents()},
-        relevant_docs=relevant,
-        mrr_at_k=[10],
-        ndcg_at_k=[10],
-        accuracy_at_k=[10],
-        precision_recall_at_k=[100],
-        map_at_k=[100],
-        batch_size=batch_size,
-        write_csv=False,
-        query_prompt_name="query",
-        corpus_prompt_name="document",
-    )
-
-
-def _collection(data: DataSection) -> Collection:
-    assert data.beir is not None  # a checked recipe has it where it has no pairs
-    return open_collection(data.beir)
+    assert data.eval_collection is not None  # a checked recipe has one where it has a split
+    return DevelopmentSet(open_collection(data.eval_collection), data.eval_split, max_documents=data.eval_documents)
