@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from aveyb_ir import __version__
-from aveyb_ir.cli import bench, compare, demo, doctor, evaluate, index, long, plan, search, study, train
+from aveyb_ir.cli import bench, compare, demo, doctor, evaluate, index, long, mine, plan, search, study, train
 
 app = typer.Typer(
     name="aveyb-ir",
@@ -34,6 +34,7 @@ def _options(
 
 app.command("demo")(demo.demo)
 app.command("train")(train.train)
+app.command("mine")(mine.mine)
 app.add_typer(index.app, name="index")
 app.command("search")(search.search)
 app.command("evaluate")(evaluate.evaluate)

@@ -1,7 +1,7 @@
 """Corpora, queries, judgements, runs and training rows: read from files, checked, and written back."""
 
 from aveyb_ir.data.beir import BeirFolder, write_beir_folder
-from aveyb_ir.data.beir_pairs import training_rows_from_beir
+from aveyb_ir.data.beir_pairs import JudgedQuery, judged_queries, training_rows_from_beir
 from aveyb_ir.data.collection import Collection
 from aveyb_ir.data.corpus import count_documents, read_documents, read_queries
 from aveyb_ir.data.documents import Document, Query
@@ -21,6 +21,7 @@ __all__ = [
     "Collection",
     "Document",
     "HubCollection",
+    "JudgedQuery",
     "OwnDocument",
     "OwnDocuments",
     "Qrels",
@@ -32,6 +33,7 @@ __all__ = [
     "checked_run",
     "count_documents",
     "iter_training_rows",
+    "judged_queries",
     "listed",
     "open_collection",
     "open_collections",
