@@ -214,6 +214,7 @@ class AveyBForMaskedLM(AveyBPreTrainedModel):
         attention_mask: Tensor | None = None,
         labels: Tensor | None = None,
         return_dict: bool | None = None,
+        labelled_only: bool = False,
         **kwargs: Any,
     ) -> MaskedLMOutput | tuple[Tensor, ...]:
         """Predict tokens.
@@ -223,16 +224,21 @@ class AveyBForMaskedLM(AveyBPreTrainedModel):
             attention_mask: As in `AveyBModel`.
             labels: (N, L) int64; -100 where no loss is wanted.
             return_dict: False for a tuple.
+            labelled_only: Compute logits only where there are labels, which the loss does not notice: most of the
+                output layer's time and memory is saved in pretraining.
             kwargs: Not used.
 
         Returns:
-            `logits` (N, L, V), and `loss` where there are labels.
+            `logits` (N, L, V), with `labelled_only` (labels that are not -100, V), and `loss` where there are labels.
         """
-        logits_NLV = F.linear(self._states(input_ids, attention_mask), self.embed.weight)
-        loss = None if labels is None else F.cross_entropy(logits_NLV.flatten(0, 1).float(), labels.flatten())
+        states = self._states(input_ids, attention_mask)
+        if labelled_only and labels is not None:
+            states, labels = states[labels != -100], labels[labels != -100]
+        logits = F.linear(states, self.embed.weight)
+        loss = None if labels is None else F.cross_entropy(logits.flatten(0, -2).float(), labels.flatten())
         if return_dict is False:
-            return (logits_NLV,) if loss is None else (loss, logits_NLV)
-        return MaskedLMOutput(loss=loss, logits=logits_NLV)
+            return (logits,) if loss is None else (loss, logits)
+        return MaskedLMOutput(loss=loss, logits=logits)
 
 
 class AveyBForSequenceClassification(AveyBPreTrainedModel):
