@@ -105,6 +105,7 @@ class ModelSection(Backbone):
 
     prompts: Prompts | None = Field(None, description="absent: those of `start`, or none")
     max_length: PositiveInt | None = Field(None, description="tokens kept of a text; absent: all the model can read")
+    append_eos: bool = Field(False, description="put the tokenizer's end symbol after every text; saved with it")
     pooling: Literal["mean", "cls"] | None = Field(None, description="absent: that of `start`, or mean")
 
 

@@ -13,6 +13,7 @@ from aveyb_ir.config import ModelSection
 from aveyb_ir.encoding import load_sentence_transformer
 from aveyb_ir.errors import ModelError
 from aveyb_ir.training.fresh import save_fresh_backbone
+from aveyb_ir.training.tokenizer import append_end_symbol
 
 _UNBOUNDED_POSITIONS = 2**31
 _STOCK_MODULES = ("Transformer", "Pooling", "Normalize")
@@ -30,7 +31,8 @@ def build_sentence_transformer(
         device: where the weights go, such as "cpu"; None lets Sentence Transformers choose.
 
     Raises:
-        ModelError: `section.start` or `section.tokenizer` cannot be loaded, or has modules besides the three.
+        ModelError: `section.start` or `section.tokenizer` cannot be loaded, or has modules besides the three, or no end
+            symbol to append.
         RecipeError: `section.fresh_transformer` is no architecture that transformers knows, or has unknown fields.
     """
     if section.start is not None:
@@ -41,6 +43,8 @@ def build_sentence_transformer(
             loaded = _load(folder, "model.fresh")
     transformer = loaded[0]
     _set_length_limit(transformer, section.max_length)
+    if section.append_eos:
+        append_end_symbol(transformer.tokenizer)
     prompts = loaded.prompts if section.prompts is None else section.prompts.model_dump()
     pooling = section.pooling or _pooling_of(loaded)
     if pooling == "cls" and hasattr(loaded.transformers_model, "encode_chunks"):

@@ -1,11 +1,13 @@
 """Learn a tokenizer from texts, for a model that starts from nothing."""
 
 from collections.abc import Iterable
+from typing import Any
 
 from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
 from transformers import PreTrainedTokenizerFast
 
 from aveyb_ir.config import TokenizerTraining
+from aveyb_ir.errors import ModelError
 
 _SPECIAL_TOKENS = {
     "pad_token": "[PAD]",
@@ -45,3 +47,45 @@ def train_tokenizer(texts: Iterable[str], settings: TokenizerTraining) -> PreTra
         special_tokens=[(token, tokenizer.token_to_id(token)) for token in (cls, sep)],
     )
     return PreTrainedTokenizerFast(tokenizer_object=tokenizer, model_max_length=_NO_LIMIT, **_SPECIAL_TOKENS)
+
+
+def append_end_symbol(tokenizer: Any) -> None:
+    """Have a fast tokenizer put its end symbol after every text, unless it does so already; saved with it.
+
+    Raises:
+        ModelError: it has neither an end symbol nor a separator.
+    """
+    symbol = tokenizer.eos_token or tokenizer.sep_token
+    if symbol is None:
+        raise ModelError(
+            f"model.append_eos: got the tokenizer {tokenizer.name_or_path!r} without an end symbol, expected an "
+            "eos_token or a sep_token; remove model.append_eos, or add one to the tokenizer's configuration"
+        )
+    number = tokenizer.convert_tokens_to_ids(symbol)
+    if tokenizer("a")["input_ids"][-1:] == [number]:
+        return
+    backend = tokenizer.backend_tokenizer
+    own = backend.post_processor
+    end = _framing(tokenizer, symbol, number)
+    # The library cannot run one template after another on pairs, so the new one takes the old one's place.
+    backend.post_processor = processors.Sequence([own, end]) if isinstance(own, processors.ByteLevel) else end
+
+
+def _framing(tokenizer: Any, end: str, end_id: int) -> processors.TemplateProcessing:
+    """The symbols that the tokenizer puts around one text or two, and `end` after them."""
+    bare = tokenizer("a", add_special_tokens=False)["input_ids"]
+    before, after = _around(tokenizer("a")["input_ids"], bare)
+    before_pair, rest = _around(tokenizer("a", "a")["input_ids"], bare)
+    between, after_pair = _around(rest, bare)
+    named = tokenizer.convert_ids_to_tokens
+    return processors.TemplateProcessing(
+        single=[*named(before), "$A", *named(after), end],
+        pair=[*named(before_pair), "$A", *named(between), "$B:1", *named(after_pair), f"{end}:1"],
+        special_tokens=[(end, end_id), *((named(one), one) for one in {*before, *after, *between, *after_pair})],
+    )
+
+
+def _around(ids: list[int], part: list[int]) -> tuple[list[int], list[int]]:
+    """What is before and after the first occurrence of `part`."""
+    start = next(i for i in range(len(ids)) if ids[i : i + len(part)] == part)
+    return ids[:start], ids[start + len(part) :]
