@@ -18,17 +18,21 @@ def train(
     ] = None,
     output: Annotated[Path | None, typer.Option(help="Model folder to write, instead of the recipe's.")] = None,
     overwrite: Overwrite = False,
-    resume: Annotated[bool, typer.Option("--resume", help="Go on from the last checkpoint.")] = False,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on from the last whole checkpoint.")] = False,
+    device: Annotated[str | None, typer.Option(help="auto, cpu or cuda, instead of the recipe's.")] = None,
     json: Json = False,
 ) -> None:
-    """Fine-tune a retriever as a recipe says and write a Sentence Transformers folder."""
-    from aveyb_ir.config import load_recipe
+    """Train as a recipe says and write a model folder: a retriever, or by its `task` pretrain, distill or reranker."""
+    from aveyb_ir.tasks import load_task
 
-    checked = load_recipe(recipe, set_ or [])
+    checked = load_task(recipe, set_ or [])
     if output is None and checked.train.output is None:
         raise typer.BadParameter(f"{recipe} sets no train.output; give --output FOLDER")
-    from aveyb_ir.training import train as run
+    from aveyb_ir.training import train_task
+    from aveyb_ir.training.processes import Processes
 
-    result = asdict(run(checked, output=output, overwrite=overwrite, resume=resume))
+    result = asdict(train_task(checked, output=output, overwrite=overwrite, resume=resume, device=device))
+    if not Processes.here().is_main:  # torchrun starts several; one speaks
+        return
     shown = {name: str(value) if isinstance(value, Path) else value for name, value in result.items()}
     (print_json if json else print_fields)(shown)
