@@ -42,8 +42,8 @@ def needle(
 ) -> None:
     """Hide facts at several depths of longer and longer documents and see which questions still find theirs."""
     counts, places = _numbers(lengths), _numbers(depths)
-    from aveyb_ir.evaluation.needle import needle as run
-    from aveyb_ir.evaluation.needle_report import needle_table, save_needle
+    from aveyb_ir.evaluation import needle as run
+    from aveyb_ir.evaluation import needle_table, save_needle
 
     report = run(
         models,
@@ -87,8 +87,8 @@ def first_tokens(
     parts = [part.strip() for part in limits.split(",") if part.strip()]
     numbers = iter(_numbers(",".join(part for part in parts if part != "whole")))
     wanted = [None if part == "whole" else int(next(numbers)) for part in parts]
-    from aveyb_ir.evaluation.first_tokens import first_tokens as run
-    from aveyb_ir.evaluation.first_tokens_report import first_tokens_table, save_first_tokens
+    from aveyb_ir.evaluation import first_tokens as run
+    from aveyb_ir.evaluation import first_tokens_table, save_first_tokens
 
     rows = run(
         models,

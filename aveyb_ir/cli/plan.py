@@ -10,9 +10,9 @@ from aveyb_ir.cli.options import Device, Dtype, Json, MaxLength
 from aveyb_ir.cli.output import print_fields, print_json
 
 if TYPE_CHECKING:
-    from aveyb_ir.encoding.survey import Estimate
-    from aveyb_ir.retrieval.plan import Plan
-    from aveyb_ir.training.plan import TrainingPlan
+    from aveyb_ir.encoding import Estimate
+    from aveyb_ir.retrieval import Plan
+    from aveyb_ir.training import TrainingPlan
 
 
 def plan(
@@ -44,7 +44,7 @@ def plan(
         from aveyb_ir.config import load_recipe
 
         checked = load_recipe(recipe, set_ or [])
-        from aveyb_ir.training.plan import plan_training
+        from aveyb_ir.training import plan_training
 
         found = plan_training(checked)
         fields = _training_fields(found)
@@ -55,7 +55,7 @@ def plan(
 
         next(read_documents(corpus), None)  # a mistyped corpus shows before anything heavy is imported
         from aveyb_ir.encoding import Encoder
-        from aveyb_ir.retrieval.plan import plan as run
+        from aveyb_ir.retrieval import plan as run
 
         encoder = Encoder(model, device=device, dtype=dtype, max_length=max_length)
         found = run(encoder, corpus, spec=spec, granularity=granularity, sample=sample, max_seconds=max_seconds)

@@ -7,16 +7,22 @@ from aveyb_ir.encoding.granularity import Granularity, encode_texts
 from aveyb_ir.encoding.loading import load_sentence_transformer
 from aveyb_ir.encoding.memory import free_bytes
 from aveyb_ir.encoding.progress import EncodingProgress, ProgressMeter
+from aveyb_ir.encoding.rates import EncodingRates, measure_rates
 from aveyb_ir.encoding.store import EncoderStore, encode_to_store
+from aveyb_ir.encoding.survey import CorpusSurvey, Estimate, survey_corpus
+from aveyb_ir.encoding.token_counts import token_counts
 
 __all__ = [
     "ChunkedText",
+    "CorpusSurvey",
     "EncodedCorpus",
     "EncodedShard",
     "Encoder",
     "EncoderStore",
     "EncodingCounts",
     "EncodingProgress",
+    "EncodingRates",
+    "Estimate",
     "Granularity",
     "ProgressMeter",
     "choose_dtype",
@@ -25,4 +31,7 @@ __all__ = [
     "encode_to_store",
     "free_bytes",
     "load_sentence_transformer",
+    "measure_rates",
+    "survey_corpus",
+    "token_counts",
 ]

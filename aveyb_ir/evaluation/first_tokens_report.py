@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from io import StringIO
 from pathlib import Path
 
-from aveyb_ir.evaluation.first_tokens import FirstTokens
+from aveyb_ir.evaluation.first_tokens_quality import FirstTokens
 
 _COLUMNS = (
     *("model", "view", "limit", "ndcg_at_10", "interval_low", "interval_high", "loss", "loss_low", "loss_high"),

@@ -7,7 +7,7 @@ from io import StringIO
 from pathlib import Path
 from typing import Any
 
-from aveyb_ir.evaluation.needle import NeedleCell, NeedleReport
+from aveyb_ir.evaluation.needle_quality import NeedleCell, NeedleReport
 
 _COLUMNS = ("model", "view", "length", "depth", "questions", "success_at_1", "mrr", "found_in_place")
 

@@ -1,6 +1,7 @@
 """Embeddings, ids and texts on disk, and the nearest documents to a query; knows nothing of text models."""
 
 from aveyb_ir.index.faiss_facts import FaissFacts, faiss_facts
+from aveyb_ir.index.footprint import faiss_bytes
 from aveyb_ir.index.identity import EncoderIdentity
 from aveyb_ir.index.named_specs import AutoSpec, load_spec
 from aveyb_ir.index.nearest import checked_top_k
@@ -20,6 +21,7 @@ __all__ = [
     "IndexWriter",
     "check_spec",
     "checked_top_k",
+    "faiss_bytes",
     "faiss_facts",
     "load_spec",
 ]

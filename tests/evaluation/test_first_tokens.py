@@ -7,8 +7,7 @@ import pytest
 
 from aveyb_ir import Encoder, evaluate
 from aveyb_ir.data import Document, Query, write_beir_folder
-from aveyb_ir.evaluation.first_tokens import first_tokens
-from aveyb_ir.evaluation.first_tokens_report import first_tokens_table, save_first_tokens
+from aveyb_ir.evaluation import first_tokens, first_tokens_table, save_first_tokens
 
 WORDS = ["garden", "lighthouse", "penicillin", "river", "retriever", "table", "ships", "snow"]
 

@@ -8,11 +8,10 @@ import pytest
 
 from aveyb_ir import Encoder
 from aveyb_ir.data import Document, Query, write_beir_folder
-from aveyb_ir.encoding.token_counts import token_counts
+from aveyb_ir.encoding import token_counts
+from aveyb_ir.evaluation import needle, needle_table, save_needle
 from aveyb_ir.evaluation.haystack import HaystackMaker, split_sentences
-from aveyb_ir.evaluation.needle import needle
 from aveyb_ir.evaluation.needle_facts import fact_needles, passage_needles
-from aveyb_ir.evaluation.needle_report import needle_table, save_needle
 
 FILLER = [
     Document(str(i), f"The cat number {i} sleeps in the garden. Ships return at night with salt! A river.")

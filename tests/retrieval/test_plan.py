@@ -5,12 +5,11 @@ import pytest
 
 from aveyb_ir import Encoder, Index
 from aveyb_ir.data import Document
+from aveyb_ir.encoding import survey_corpus
 from aveyb_ir.encoding.rates import EncodingRates, LengthRate, measure_rates
-from aveyb_ir.encoding.survey import survey_corpus
 from aveyb_ir.errors import DataError
-from aveyb_ir.index import BUILT_IN, EncoderIdentity, IndexWriter, load_spec
-from aveyb_ir.index.footprint import faiss_bytes
-from aveyb_ir.retrieval.plan import plan
+from aveyb_ir.index import BUILT_IN, EncoderIdentity, IndexWriter, faiss_bytes, load_spec
+from aveyb_ir.retrieval import plan
 
 
 def documents(num, *, longest=120):

@@ -4,8 +4,7 @@ import pytest
 
 from aveyb_ir.config import load_recipe
 from aveyb_ir.data import Document, Query, write_beir_folder
-from aveyb_ir.training import train
-from aveyb_ir.training.plan import plan_training
+from aveyb_ir.training import plan_training, train
 
 
 @pytest.fixture
