@@ -94,6 +94,10 @@ def _mined(
     max_length: int | None,
     **options: Any,
 ) -> "MiningResult":
+    from aveyb_ir.data import open_collection
+
+    if not options["pairs"] and not Path(options["data"]).is_file():
+        open_collection(options["data"])  # a mistyped path is found before anything heavy is imported
     from aveyb_ir.encoding import Encoder
     from aveyb_ir.retrieval import Retriever
     from aveyb_ir.training import mine as run

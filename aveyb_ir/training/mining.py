@@ -20,8 +20,8 @@ from aveyb_ir.training.mining_output import MinedFiles, histogram_of, summary_of
 from aveyb_ir.training.mining_questions import MiningData, open_mining_data
 from aveyb_ir.training.mining_scoring import (
     Scoring,
+    cross_encoder_details,
     load_cross_encoder,
-    name_of,
     scoring_by_cross_encoder,
     scoring_by_search,
 )
@@ -229,7 +229,7 @@ class _Mining:
             "corpus_sha256": corpus.sha256,
             "model": None if self.dense is None else self.dense.details(),
             "bm25": self.by_words,
-            "cross_encoder": None if self.reader is None else name_of(self.reader),
+            "cross_encoder": None if self.reader is None else cross_encoder_details(self.reader),
             "rules": asdict(self.rules),
             "environment": environment(),
         }

@@ -1,5 +1,6 @@
 """Which of the documents found are negatives: never a known answer, and not one that is scored like one."""
 
+import math
 import random
 from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
@@ -51,8 +52,13 @@ class MiningRules:
             )
         for name in ("absolute_margin", "relative_margin"):
             margin = getattr(self, name)
-            if margin is not None and not 0 <= margin < float("inf"):
+            if margin is not None and not 0 <= margin < math.inf:
                 raise ValueError(f"{name} {margin}; expected a number from 0; choose another")
+        lowest, most = (-math.inf if self.min_score is None else self.min_score), self.max_score
+        if not lowest <= (math.inf if most is None else most):
+            raise ValueError(
+                f"min_score {self.min_score} and max_score {most}; expected the first below; choose others"
+            )
         if self.strategy not in get_args(Strategy):
             raise ValueError(f"strategy {self.strategy!r}; expected one of {', '.join(get_args(Strategy))}; choose one")
 
@@ -76,7 +82,7 @@ class MiningRules:
         worst = min(positive_scores)
         limits = [worst - self.absolute_margin] if self.absolute_margin is not None else []
         limits += [worst - self.relative_margin * abs(worst)] if self.relative_margin is not None else []
-        return min(limits, default=float("inf"))
+        return min(limits, default=math.inf)
 
     def objection(self, score: float, highest: float) -> str | None:
         """Say why a document with this score is no negative; None if it may be one."""

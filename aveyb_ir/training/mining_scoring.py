@@ -1,5 +1,6 @@
 """What says how well a document answers a query: the model that found it, a cross encoder, or nothing but its rank."""
 
+import math
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -10,6 +11,7 @@ import torch
 from sentence_transformers import CrossEncoder
 
 import aveyb_ir.models  # noqa: F401 (registers Avey-B with transformers)
+from aveyb_ir.encoding.fingerprint import hash_weights
 from aveyb_ir.errors import ModelError
 from aveyb_ir.training.mining_choice import Judge, MiningRules, Pair
 from aveyb_ir.training.mining_questions import MiningData
@@ -38,7 +40,7 @@ class Scoring:
 
     def highest(self, rules: MiningRules, query_id: str) -> float:
         """The most that a negative of a query may score."""
-        return float("inf") if self.by is None else rules.highest(self.positives[query_id])
+        return math.inf if self.by is None else rules.highest(self.positives[query_id])
 
 
 def scoring_by_search(found: Candidates) -> Scoring:
@@ -85,14 +87,18 @@ def load_cross_encoder(model: CrossEncoder | str | os.PathLike[str], device: tor
             ) from error
     if model.num_labels != 1:
         raise ModelError(
-            f"cross encoder {name_of(model)!r} gives {model.num_labels} numbers a pair; expected one, how well the "
+            f"cross encoder {_name_of(model)!r} gives {model.num_labels} numbers a pair; expected one, how well the "
             "document answers the query; choose a reranker"
         )
     return model
 
 
-def name_of(model: CrossEncoder) -> str:
-    """What the record calls a cross encoder."""
+def cross_encoder_details(model: CrossEncoder) -> dict[str, str]:
+    """What identifies a cross encoder in the record."""
+    return {"name": _name_of(model), "weights": hash_weights(model)}
+
+
+def _name_of(model: CrossEncoder) -> str:
     return str(model.config._name_or_path or "in-memory cross encoder")
 
 
@@ -109,7 +115,7 @@ def _scores(model: CrossEncoder, pairs: Sequence[tuple[str, str]], count: Callab
         if not np.isfinite(found).all():
             query, document = block[int(np.argmin(np.isfinite(found)))]
             raise ModelError(
-                f"cross encoder {name_of(model)!r} scored {query[:40]!r} with {document[:40]!r} NaN or infinity; "
+                f"cross encoder {_name_of(model)!r} scored {query[:40]!r} with {document[:40]!r} NaN or infinity; "
                 "expected a finite number; look at its weights and precision"
             )
         scores += found.tolist()

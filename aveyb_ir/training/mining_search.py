@@ -51,6 +51,9 @@ class DenseSearch(Protocol):
     def details(self) -> dict[str, Any]:
         """What decides its answers, for the record."""
 
+    def encode_queries(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """Give the vectors of queries, (queries, d)."""
+
     def search(
         self, queries: Mapping[str, str], vectors: NDArray[np.float32], depth: int, asked: Asked, count: Count
     ) -> tuple[Run, Run]:
@@ -69,6 +72,10 @@ class CorpusSearch:
         """What identifies the encoder."""
         return _details(self.encoder)
 
+    def encode_queries(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """Encode queries, or read their vectors."""
+        return self.encoder.encode_queries(texts) if self.folder is None else self._at_hand(self.folder).queries(texts)
+
     def search(
         self, queries: Mapping[str, str], vectors: NDArray[np.float32], depth: int, asked: Asked, count: Count
     ) -> tuple[Run, Run]:
@@ -76,13 +83,15 @@ class CorpusSearch:
         if self.folder is None:
             blocks = _encoded(self.encoder, self.data.documents())
         else:
-            at_hand = VectorsAtHand(self.folder, self.data.name, self.encoder)
-            blocks = at_hand.documents(self.data.documents(), None, "")
+            blocks = self._at_hand(self.folder).documents(self.data.documents(), None, "")
         pairs = _PairScores(list(queries), vectors, asked)
         answers = search_vectors(
             vectors, pairs.watch(blocks), queries, top_k=depth, own_document="keep", progress=count
         )
         return answers.run, pairs.scores
+
+    def _at_hand(self, folder: Path) -> VectorsAtHand:
+        return VectorsAtHand(folder, self.data.name, self.encoder)
 
 
 @dataclass
@@ -109,6 +118,10 @@ class IndexSearch:
         """The directory, its specification and its encoder."""
         info = self.retriever.index.info()
         return {"index": str(info["path"]), "spec": info["spec"], **_details(self.encoder)}
+
+    def encode_queries(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """Encode queries with the index's encoder."""
+        return self.encoder.encode_queries(texts)
 
     def search(
         self, queries: Mapping[str, str], vectors: NDArray[np.float32], depth: int, asked: Asked, count: Count
@@ -160,7 +173,7 @@ def find_candidates(
         for document_id in wanted:
             if document_id is not None:
                 asked[document_id].append(id)
-    vectors = dense.encoder.encode_queries(list(data.queries.values()))
+    vectors = dense.encode_queries(list(data.queries.values()))
     hits, scores = dense.search(data.queries, vectors, depth, asked, count)
     ranked = {id: _in_turns(hits[id], by_words.get(id, ())) for id in data.questions}
     scores = {id: scores.get(id, {}) | hits[id] for id in data.questions}

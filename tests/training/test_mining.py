@@ -49,6 +49,9 @@ class Judge(CrossEncoder):
     def __init__(self, scores):
         self.__dict__.update(scores=scores, asked=0)
 
+    def state_dict(self):
+        return {}
+
     def predict(self, pairs, **options):
         assert isinstance(options["activation_fn"], torch.nn.Identity)
         self.__dict__["asked"] += len(pairs)
@@ -284,6 +287,8 @@ def test_a_score_that_is_no_number_is_an_error(mined):
         ({"depth": 4, "skip_top": 2}, "depth 4; expected at least skip_top and num_negatives together, 5"),
         ({"absolute_margin": -0.1}, "absolute_margin -0.1"),
         ({"relative_margin": math.nan}, "relative_margin nan"),
+        ({"min_score": 0.5, "max_score": 0.4}, "min_score 0.5 and max_score 0.4"),
+        ({"max_score": math.nan}, "max_score nan"),
         ({"strategy": "best"}, "strategy 'best'; expected one of top, sample"),
         ({"corpus": "corpus.jsonl"}, "a collection has its own"),
         ({"model": "bm25", "vectors": "folder"}, "vectors 'folder'"),
