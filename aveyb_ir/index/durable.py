@@ -13,7 +13,7 @@ RESTORE = "restore it from a copy or build the index again"
 """What to do about a damaged file, as the end of a message."""
 
 
-_PAGES = 64
+_PAGES = 32
 _PAGE_BYTES = 4096
 
 

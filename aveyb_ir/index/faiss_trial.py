@@ -62,6 +62,7 @@ def trial_failure(spec_json: str, factory: str, dimension: int) -> str:
 
 def run_trial() -> None:
     """Be the other process: read from stdin what to try, write to stdout what went wrong, as a JSON string."""
+    signal.alarm(_SECONDS + 5)  # should the one that waits have been killed
     spec_json, factory, dimension = json.load(sys.stdin)
     if sys.platform == "linux":
         resource.setrlimit(resource.RLIMIT_AS, (_BYTES, _BYTES))

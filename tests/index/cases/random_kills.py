@@ -18,9 +18,10 @@ import faiss  # noqa: F401 - imported before the forks, so that these need not
 import numpy as np
 
 from aveyb_ir.data import Document
-from aveyb_ir.index import EncoderIdentity, IndexWriter
+from aveyb_ir.index import EncoderIdentity, IndexSpec, IndexWriter, check_spec
 
 ENCODER = EncoderIdentity("any", "f", 16)
+SPEC = "IVF4,Flat"
 CHANGES = ("build", "add", "delete", "compact", "add", "delete", "build", "add", "compact")
 
 
@@ -40,10 +41,7 @@ def states() -> list[list[str]]:
 
 def change(step: int, path: Path) -> None:
     kind = CHANGES[step]
-    if kind == "build":
-        writer = IndexWriter.create(path, ENCODER, spec="IVF4,Flat", overwrite=True)
-    else:
-        writer = IndexWriter.open(path)
+    writer = IndexWriter.create(path, ENCODER, spec=SPEC, overwrite=True) if kind == "build" else IndexWriter.open(path)
     with writer:
         if kind in ("build", "add"):
             vectors = np.random.default_rng(step).standard_normal((300, 16))
@@ -76,6 +74,7 @@ def killed_after(seconds: float, folder: Path) -> None:
 
 def main(folder: Path, count: int) -> None:
     (folder / "states.json").write_text(json.dumps(states()), encoding="utf-8")
+    check_spec(IndexSpec(name=SPEC, factory=SPEC), 16)  # so that the forks need not
     chance = random.Random(0)
     child = os.fork()  # whatever a first run is slow at, or starts threads for, stays out of this process
     if not child:
