@@ -56,7 +56,7 @@ def working_folder(recipe: AnyRecipe, output: Path, resume: bool) -> Iterator[Pa
         yield checkpoints
 
 
-def can_resume(recipe: AnyRecipe, *, output: str | Path | None = None) -> bool:
+def can_resume(recipe: RecipeT, *, output: str | Path | None = None) -> bool:
     """Whether an unfinished run of this recipe left a checkpoint that `train` with `resume` would go on from."""
     recipe, folder = with_output(recipe, output)
     checkpoints = checkpoints_folder(folder)

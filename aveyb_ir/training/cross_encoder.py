@@ -103,10 +103,13 @@ def _load(name: str, section: RerankerModel, device: str | None) -> CrossEncoder
 
 
 def _loss(model: CrossEncoder, section: RerankerTrainSection) -> nn.Module:
+    list_losses = {"lambda": LambdaLoss, "ranknet": RankNetLoss, "listnet": ListNetLoss}
+    loss: nn.Module
     if section.loss == "bce":
-        return BinaryCrossEntropyLoss(model)
-    losses = {"lambda": LambdaLoss, "ranknet": RankNetLoss, "listnet": ListNetLoss}
-    return losses[section.loss](model, mini_batch_size=section.mini_batch_size)
+        loss = BinaryCrossEntropyLoss(model)
+    else:
+        loss = list_losses[section.loss](model, mini_batch_size=section.mini_batch_size)
+    return loss
 
 
 def _pairs(rows: Sequence[TrainingRow], max_negatives: int | None) -> Dataset:

@@ -26,11 +26,11 @@ def score_loss(model: SentenceTransformer, section: DistillSection) -> nn.Module
     def similarity(queries_BD: Tensor, documents_BD: Tensor) -> Tensor:
         return section.scale * F.cosine_similarity(queries_BD.float(), documents_BD.float())
 
-    if section.loss == "margin_mse":
-        return MarginMSELoss(model, similarity_fct=similarity)
-    return DistillKLDivLoss(
+    margins: nn.Module = MarginMSELoss(model, similarity_fct=similarity)
+    distributions: nn.Module = DistillKLDivLoss(
         model, similarity_fct=similarity, student_temperature=1.0, teacher_temperature=section.teacher_temperature
     )
+    return margins if section.loss == "margin_mse" else distributions
 
 
 class EmbeddingDistillationLoss(EmbedDistillLoss):  # type: ignore[misc]
