@@ -77,14 +77,14 @@ def open_mining_data(
         DataError: there is no such data or split, or it is malformed.
         ValueError: a corpus beside a collection, which has its own.
     """
-    if isinstance(data, (str, os.PathLike)):
-        source = os.fspath(data)
-        if not pairs and not Path(source).is_file():
-            return _of_collection(open_collection(source), split, corpus)
-        return _of_rows(read_training_rows(source), Path(source).name.split(".")[0], source, corpus)
-    if isinstance(data, Sequence):
+    if isinstance(data, Sequence) and not isinstance(data, str):
         return _of_rows(data, "rows", "training rows", corpus)
-    return _of_collection(data, split, corpus)
+    if not isinstance(data, (str, os.PathLike)):
+        return _of_collection(data, split, corpus)
+    source = os.fspath(data)
+    if pairs or Path(source).is_file():
+        return _of_rows(read_training_rows(source), Path(source).name.split(".")[0], source, corpus)
+    return _of_collection(open_collection(source), split, corpus)
 
 
 def _of_collection(collection: Collection, split: str, corpus: str | Path | None) -> MiningData:
