@@ -1,16 +1,18 @@
 """One cell of a study: one model of one system, trained once and evaluated once on each collection.
 
-Work is done when its files say that they were made from what they would be made from now: a model by its recipe and the
-fingerprint of the training data, a report by the files of the model and of the collection.
+Work is done when the ledger beside it says that it was made from what it would be made from now: a model from its
+recipe and the files that this names, a report from the files of the model and of the collection.
 """
 
+import hashlib
 import json
 import logging
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-from aveyb_ir.config import Recipe, load_recipe
+from aveyb_ir.config import Recipe
 from aveyb_ir.data import write_lines
 from aveyb_ir.evaluation import Protocol, evaluate
 from aveyb_ir.study.content import files_hash
@@ -31,13 +33,11 @@ class Cell:
         label: The system.
         recipe: Its training recipe, seed and learning rate included.
         folder: Holds `model/` and the reports.
-        data_fingerprint: Of the pairs it is trained on.
     """
 
     label: str
     recipe: Recipe
     folder: Path
-    data_fingerprint: str
 
     @property
     def model(self) -> Path:
@@ -45,17 +45,20 @@ class Cell:
         return self.folder / "model"
 
     def is_trained(self) -> bool:
-        """Whether the model is there, trained by this recipe on this data."""
-        if not (self.model / "training.json").is_file():
-            return False
-        record = json.loads((self.model / "training.json").read_text(encoding="utf-8"))
-        made_by = load_recipe(self.model / "recipe.yaml")
-        return record["data_fingerprint"] == self.data_fingerprint and _bare(made_by) == _bare(self.recipe)
+        """Whether the model is there, trained by this recipe on this data, wherever the data lay."""
+        return (self.model / "training.json").is_file() and _ledger(self.folder).get(self.model.name) == self._made_from
 
     def train(self) -> None:
         """Train, from the last checkpoint of an interrupted run where there is one. Raises like `train`."""
         self.folder.mkdir(parents=True, exist_ok=True)
         train(self.recipe, output=self.model, overwrite=True, resume=can_resume(self.recipe, output=self.model))
+        _note(self.folder, self.model.name, self._made_from)
+
+    @property
+    def _made_from(self) -> str:
+        values = self.recipe.model_dump(mode="json")
+        del values["train"]["output"]
+        return hashlib.blake2b(json.dumps(_by_content(values)).encode(), digest_size=16).hexdigest()
 
     def evaluate(self, collection: EvaluationSet, protocol: Protocol) -> Path:
         """Evaluate the trained model unless that was done, and give the path of the report. Raises like `evaluate`.
@@ -98,11 +101,9 @@ def report_of(
     Raises like `evaluate`.
     """
     report = folder / f"{Path(collection.data).name}-{collection.split}-{protocol}.json"
-    ledger = folder / _LEDGER
-    known = json.loads(ledger.read_text(encoding="utf-8")) if ledger.is_file() else {}
     content = files_hash(Path(collection.data))
     source = f"{files_hash(Path(model), leave_out=_NOT_THE_MODEL)} {content}"
-    if report.is_file() and known.get(report.name) == source:
+    if report.is_file() and _ledger(folder).get(report.name) == source:
         return report
     logger.info("%s on %s %s, protocol %s", name, collection.data, collection.split, protocol)
     folder.mkdir(parents=True, exist_ok=True)
@@ -116,10 +117,26 @@ def report_of(
         write_run=report.with_suffix(".trec"),
     )
     evaluation.write(report)
-    write_lines(ledger, json.dumps({**known, report.name: source}, indent=1).split("\n"))
+    _note(folder, report.name, source)
     return report
 
 
-def _bare(recipe: Recipe) -> Recipe:
-    """The recipe without where its result goes, so that a study can be moved."""
-    return recipe.model_copy(update={"train": recipe.train.model_copy(update={"output": None})})
+def _by_content(value: Any) -> Any:
+    """The values of a recipe with what is at each path in place of the path, so that a study can be moved."""
+    if isinstance(value, dict):
+        return {name: _by_content(item) for name, item in value.items()}
+    if isinstance(value, list):
+        return [_by_content(item) for item in value]
+    return files_hash(Path(value)) if isinstance(value, str) and "/" in value else value
+
+
+def _ledger(folder: Path) -> dict[str, str]:
+    """What the things in a folder were made from."""
+    file = folder / _LEDGER
+    entries: dict[str, str] = json.loads(file.read_text(encoding="utf-8")) if file.is_file() else {}
+    return entries
+
+
+def _note(folder: Path, name: str, made_from: str) -> None:
+    entries = {**_ledger(folder), name: made_from}
+    write_lines(folder / _LEDGER, json.dumps(entries, indent=1).split("\n"))

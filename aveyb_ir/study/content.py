@@ -8,13 +8,13 @@ _READ_BYTES = 1 << 20
 
 
 def files_hash(path: Path, *, leave_out: Collection[str] = ()) -> str:
-    """Hash names and contents of all files below a folder but those called as in `leave_out`.
+    """Hash a file, or names and contents of all files below a folder but those called as in `leave_out`.
 
-    What is no folder, such as a Hub name, stands for itself: its text is hashed.
+    What is neither, such as a Hub name, stands for itself: its text is hashed.
     """
     digest = hashlib.blake2b(digest_size=16)
     if not path.is_dir():
-        digest.update(_bytes_of(path))
+        digest.update(_content_hash(path) if path.is_file() else _bytes_of(path))
     for file in sorted(path.rglob("*")):
         if file.is_file() and file.name not in leave_out:
             digest.update(_bytes_of(file.relative_to(path)) + b"\0" + _content_hash(file))

@@ -5,7 +5,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from aveyb_ir.config import DataSection
 from aveyb_ir.data import write_lines
 from aveyb_ir.errors import DataError
 from aveyb_ir.evaluation import Comparison, Evaluation, Protocol, compare
@@ -13,7 +12,6 @@ from aveyb_ir.study.budget import Parameters, check_budget, count_parameters
 from aveyb_ir.study.cells import Cell, report_of
 from aveyb_ir.study.recipe import EvaluationSet, StudyRecipe
 from aveyb_ir.study.speed import measure_speed
-from aveyb_ir.training import training_data_fingerprint
 
 logger = logging.getLogger(__name__)
 
@@ -88,7 +86,6 @@ class _Work:
 
     def __init__(self, recipe: StudyRecipe, folder: Path) -> None:
         self._recipe, self._folder = recipe, folder
-        self._fingerprints: dict[DataSection, str] = {}
         rates = len(recipe.selection.learning_rates) if recipe.selection else 1
         self._num_cells = len(recipe.systems) * (rates + len(recipe.seeds) - 1)
         self._done: set[str] = set()
@@ -133,10 +130,8 @@ class _Work:
 
     def _trained(self, label: str, seed: int, learning_rate: float | None) -> Cell:
         training = self._recipe.training_recipe(label, seed=seed, learning_rate=learning_rate)
-        if training.data not in self._fingerprints:
-            self._fingerprints[training.data] = training_data_fingerprint(training.data)
         name = f"{label}-lr{training.train.learning_rate:g}-seed{seed}"
-        cell = Cell(label, training, self._folder / "cells" / name, self._fingerprints[training.data])
+        cell = Cell(label, training, self._folder / "cells" / name)
         if not cell.is_trained():
             logger.info("training %s, model %d of %d", name, len(self._done) + 1, self._num_cells)
             cell.train()

@@ -9,7 +9,6 @@ from aveyb_ir.training.mining import MiningResult, mine
 from aveyb_ir.training.model import build_sentence_transformer
 from aveyb_ir.training.plan import TrainingPlan, plan_training
 from aveyb_ir.training.pretraining import pretrain
-from aveyb_ir.training.sources import training_data_fingerprint
 from aveyb_ir.training.task_run import TaskResult
 from aveyb_ir.training.tokenizer import train_tokenizer
 
@@ -29,5 +28,4 @@ __all__ = [
     "train_reranker",
     "train_task",
     "train_tokenizer",
-    "training_data_fingerprint",
 ]

@@ -33,11 +33,6 @@ def _rows(data: DataSet) -> RowSource:
     return RowSource(rows, name, data.negatives, *prompts)
 
 
-def training_data_fingerprint(data: DataSection) -> str:
-    """What `training.json` records of the data that a model was trained on. Raises like `load_training_set`."""
-    return load_training_set(data).fingerprint
-
-
 def tokenizer_texts(data: DataSection, training_set: TrainingSet) -> Iterator[str]:
     """What a tokenizer is learnt from: the anchors and, where there is one, the whole corpus."""
     yield from training_set.anchors

@@ -74,6 +74,17 @@ def test_a_finished_study_that_was_moved_does_no_work(copied: Path, caplog: pyte
     assert {file: file.stat().st_mtime_ns for file in (copied / "cells").rglob("*")} == before
 
 
+def test_training_data_count_by_what_they_are_not_by_where(
+    copied: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    other = Path(shutil.copytree(TINY, tmp_path / "elsewhere"))
+    there = [f"training.data.beir={other}"]
+    assert trained(run(copied, caplog, there)[1]) == set()
+    with (other / "corpus.jsonl").open("a", encoding="utf-8") as file:
+        file.write('{"_id": "new", "title": "", "text": "one more document, which the tokenizer learns from"}\n')
+    assert trained(run(copied, caplog, [*there, "seeds=[1]"])[1]) == CELLS
+
+
 def test_a_lost_model_is_trained_again_to_the_same_weights(copied: Path, caplog: pytest.LogCaptureFixture) -> None:
     weights = copied / "cells" / "bert-lr0.01-seed1" / "model" / "model.safetensors"
     before = weights.read_bytes()
