@@ -1,5 +1,6 @@
 """`aveyb-ir bench`."""
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
@@ -15,7 +16,9 @@ def bench(
         typer.Argument(help="avey-b, avey-b-reference, modernbert, neobert or model folders; by default the four."),
     ] = None,
     lengths: Annotated[str, typer.Option(help="Tokens per text, separated by commas.")] = "16,128,512,2048,8192",
-    batch_size: Annotated[int, typer.Option(min=1, help="Texts per batch.")] = 1,
+    batch_size: Annotated[
+        int | None, typer.Option(min=1, help="Texts per batch, by default 1; rows with --training, by default 64.")
+    ] = None,
     size: Annotated[str, typer.Option(help="base or small; random weights of the released shapes.")] = "base",
     tail: Annotated[str, typer.Option(help="How Avey-B ends a text: mask or zero.")] = "mask",
     repeats: Annotated[int, typer.Option(min=1, help="Rounds; medians are reported.")] = 5,
@@ -23,12 +26,18 @@ def bench(
     mixed: Annotated[bool, typer.Option("--mixed", help="Also a corpus of mixed lengths.")] = False,
     memory: Annotated[str, typer.Option(help="Lengths whose peak memory is measured, separated by commas.")] = "",
     ranker: Annotated[str, typer.Option(help="Lengths at which the ranker is timed against the plain loop.")] = "",
+    training: Annotated[
+        bool, typer.Option("--training", help="Measure training steps instead, also against a bare loop.")
+    ] = False,
     output: Annotated[Path | None, typer.Option(help="Folder for bench.json, .csv, .md and .png.")] = None,
     device: Device = None,
     dtype: Dtype = None,
     json: Json = False,
 ) -> None:
     """Measure encoders side by side: tokens per second, share of the machine's rate, memory, decay with length."""
+    if training:
+        _training(models, batch_size, size, repeats, device, dtype, json)
+        return
     counts = {"lengths": _numbers(lengths), "memory": _numbers(memory), "ranker": _numbers(ranker)}
     from aveyb_ir.bench import bench as run
     from aveyb_ir.bench import save, table
@@ -36,7 +45,7 @@ def bench(
 
     report = run(
         models or NAMES,
-        batch_size=batch_size,
+        batch_size=batch_size or 1,
         size=size,
         tail=tail,
         device=device,
@@ -53,6 +62,32 @@ def bench(
         print_json(report.to_json())
     else:
         typer.echo(table(report))
+
+
+def _training(
+    models: list[str] | None,
+    batch_size: int | None,
+    size: str,
+    repeats: int,
+    device: str | None,
+    dtype: str | None,
+    json: bool,
+) -> None:
+    from aveyb_ir.bench.training import bench_training, training_table
+
+    timings = bench_training(
+        models or ("avey-b", "modernbert"),
+        batch_size=batch_size or 64,
+        size=size,
+        repeats=repeats,
+        device=device or "auto",
+        dtype=dtype or "float32",
+        progress=lambda line: typer.echo(line, err=True),
+    )
+    if json:
+        print_json([asdict(timing) for timing in timings])
+    else:
+        typer.echo(training_table(timings))
 
 
 def _numbers(text: str) -> list[int]:

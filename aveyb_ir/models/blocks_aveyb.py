@@ -140,14 +140,22 @@ class AveyBLayer(nn.Module):
         width = hidden_RD.shape[-1]
         normed_RD = _rms_norm(hidden_RD, self.norm.weight, self.eps)
         if torch.is_grad_enabled():
-            z_RZ = F.gelu(self.enricher(normed_RD))
-            mixed_RD = self._mix_rows(z_RZ[:, :width], buckets)
-            fused_RD = self.fuser(torch.cat([z_RZ[:, width : 2 * width] * mixed_RD, z_RZ[:, 2 * width :]], dim=-1))
-            return fused_RD + self.alpha * hidden_RD
+            # The gradients of a split are joined in one go; those of slices would each be padded and then added.
+            c_RD, gate_RD, bypass_RB = F.gelu(self.enricher(normed_RD)).split((width, width, 2 * width), dim=-1)
+            fused_RD = self._fuse(gate_RD * self._mix_rows(c_RD, buckets), bypass_RB)
+            return torch.addcmul(fused_RD, hidden_RD, self.alpha)
         # The same without copies: the gated part is overwritten where it lies, beside the bypass.
         z_RZ = torch.ops.aten.gelu_(_linear(self.enricher, normed_RD))
         z_RZ[:, width : 2 * width] *= self._mix_rows(z_RZ[:, :width], buckets)
         return _linear(self.fuser, z_RZ[:, width:]).addcmul_(hidden_RD, self.alpha)
+
+    def _fuse(self, gated_RD: Tensor, bypass_RB: Tensor) -> Tensor:
+        """Apply the fuser to [gated; bypass]: part by part, which copies neither, where it is only a linear map."""
+        if type(self.fuser) is not nn.Linear:
+            fused_RD: Tensor = self.fuser(torch.cat([gated_RD, bypass_RB], dim=-1))
+            return fused_RD
+        of_gated, of_bypass = self.fuser.weight.split((gated_RD.shape[1], bypass_RB.shape[1]), dim=1)
+        return torch.addmm(F.linear(bypass_RB, of_bypass, self.fuser.bias), gated_RD, of_gated.T)
 
     def _mix_rows(self, rows_RD: Tensor, buckets: list[Bucket]) -> Tensor:
         parts = [

@@ -12,6 +12,7 @@ from aveyb_ir.bench.measure import decay_exponent
 from aveyb_ir.bench.ranker import time_ranker
 from aveyb_ir.bench.subjects import NAMES, build_subject
 from aveyb_ir.bench.texts import mixed_lengths, sample_text
+from aveyb_ir.bench.training import bench_training, training_table
 
 
 @pytest.fixture(scope="module")
@@ -90,3 +91,14 @@ def test_labels_stand_for_folders_and_no_model_is_measured_beyond_its_limit(avey
     report = bench(models, lengths=(16, 64), repeats=1, device="cpu")
     assert [(cell.model, cell.tokens) for cell in report.cells] == [("whole", 16), ("cut", 16), ("whole", 64)]
     assert report.skipped == ["cut at 64 tokens: reads 32 at most"]
+
+
+def test_training_is_timed_beside_a_bare_loop_over_the_same_batches():
+    timings = bench_training(("avey-b", "modernbert"), batch_size=4, steps=1, repeats=1, device="cpu")
+    avey, modernbert = timings
+    assert avey.tokens == modernbert.tokens
+    assert abs(avey.parameters / modernbert.parameters - 1) < 0.1
+    assert all(one.share_of_bare == one.tokens_per_second / one.bare_tokens_per_second > 0 for one in timings)
+    assert "| modernbert |" in training_table(timings)
+    with pytest.raises(ValueError, match="expected one of avey-b"):
+        bench_training(("bert",))
