@@ -1,8 +1,8 @@
 """Several processes that train one model, started by torchrun or accelerate.
 
-Every process reads the same joined batch, embeds its own part of the texts, and computes the loss over the embeddings
-of all. So the negatives of a query are the documents of the whole joined batch, each document is embedded once, and what
-is computed does not depend on the number of processes, but for rounding.
+Every process reads the same joined batch, embeds its own part of the texts, and computes the loss over the
+embeddings of all. So the negatives of a query are the documents of the whole joined batch, each document is embedded
+once, and what is computed does not depend on the number of processes, but for rounding.
 """
 
 import os

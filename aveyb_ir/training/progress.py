@@ -116,11 +116,17 @@ class LossLog(TrainerCallback):  # type: ignore[misc]
         self.losses.append(loss)
 
 
+# What the trainer adds to every evaluation; the others are metrics, and the same in a run that is repeated.
+_CLOCKS = ("eval_runtime", "eval_samples_per_second", "eval_steps_per_second")
+
+
 def _is_evaluation(logs: Mapping[str, Any]) -> bool:
     return any(key.startswith("eval_") for key in logs)
 
 
 def _line(step: int, logs: dict[str, Any]) -> str:
     kept = ("loss", "accuracy", "learning_rate", "grad_norm", "tokens_per_second")
-    values = {key: value for key, value in logs.items() if key in kept or key.startswith("eval_")}
+    values = {
+        key: value for key, value in logs.items() if key in kept or (key.startswith("eval_") and key not in _CLOCKS)
+    }
     return json.dumps({"step": step, **values}) + "\n"

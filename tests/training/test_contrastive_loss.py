@@ -95,3 +95,55 @@ def test_slices_of_like_length_spare_padding_and_change_nothing(monkeypatch: pyt
     assert sum(rows * width for rows, width in widths[2:]) < sum(rows * width for rows, width in widths[:2])
     torch.testing.assert_close(sliced, whole)
     torch.testing.assert_close(gradients(padded, sliced), gradients(padded, whole), rtol=1e-4, atol=1e-5)
+
+
+def by_its_definition(queries: torch.Tensor, documents: torch.Tensor, labels: torch.Tensor, both: bool) -> float:
+    """The loss summed up score by score."""
+    scores = 2 * torch.nn.functional.cosine_similarity(queries[:, None], documents[None], dim=-1)
+    total = 0.0
+    for row, row_labels in enumerate(labels.tolist()):
+        column = row_labels.index(1)
+        right = scores[row, column]
+        answers = torch.stack([scores[row, j] for j, label in enumerate(row_labels) if label != IGNORED])
+        asked = [i for i in range(len(labels)) if i == row or labels[i, column] == 0]
+        losses = [answers.logsumexp(0) - right, torch.stack([scores[i, column] for i in asked]).logsumexp(0) - right]
+        total += float(sum(losses) / 2 if both else losses[0])
+    return total / len(labels)
+
+
+@pytest.mark.parametrize("both", [False, True])
+def test_each_direction_leaves_out_what_is_known_to_belong_together(both: bool) -> None:
+    queries, documents = torch.randn(4, 6).double(), torch.randn(7, 6).double()
+    loss = contrastive_loss(queries, documents, labels(), 2.0, both_directions=both)
+    assert float(loss) == pytest.approx(by_its_definition(queries, documents, labels(), both), rel=1e-9)
+    unmasked = torch.eye(4, 7, dtype=torch.int8)
+    assert float(loss) != pytest.approx(by_its_definition(queries, documents, unmasked, both), rel=1e-3)
+
+
+def test_gradients_of_both_directions_are_those_of_finite_differences() -> None:
+    queries, documents = (torch.randn(n, 6).double().requires_grad_() for n in (4, 7))
+    assert torch.autograd.gradcheck(
+        lambda q, d: contrastive_loss(q, d, labels(), 5.0, both_directions=True, dimensions=(6, 3)),
+        (queries, documents),
+    )
+
+
+def test_the_loss_over_dimensions_is_the_mean_over_cut_vectors() -> None:
+    queries, documents = torch.randn(4, 6), torch.randn(7, 6)
+    whole, cut = (contrastive_loss(queries[:, :n], documents[:, :n], labels(), 20.0) for n in (6, 2))
+    both = contrastive_loss(queries, documents, labels(), 20.0, dimensions=(6, 2))
+    torch.testing.assert_close(both, (whole + cut) / 2)
+    assert abs(float(whole - cut)) > 0.1
+
+
+def test_a_token_budget_changes_neither_loss_nor_gradients(model: SentenceTransformer) -> None:
+    whole = InBatchNegativesLoss(model, scale=20.0, mini_batch_size=7)(features(model), labels())
+    sizes: list[int] = []
+    hook = model[0].register_forward_pre_hook(lambda _, given: sizes.append(int(given[0]["attention_mask"].sum())))
+    budget = InBatchNegativesLoss(model, scale=20.0, mini_batch_size=7, mini_batch_num_tokens=30)
+    parts = budget(features(model), labels())
+    hook.remove()
+    assert max(sizes) <= max(30, *(len(model.tokenizer(text)["input_ids"]) for text in TEXTS))
+    assert len(sizes) > 2
+    torch.testing.assert_close(parts, whole)
+    torch.testing.assert_close(gradients(model, parts), gradients(model, whole), rtol=1e-4, atol=1e-5)

@@ -6,6 +6,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -65,17 +66,22 @@ def run_together(folder: Path, names: list[str]) -> None:
     root = str(Path(aveyb_ir.__file__).parents[1])
     shared = {"WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "OMP_NUM_THREADS": "1"}
     command = [sys.executable, str(Path(__file__).parent / "cases" / "joined_run.py"), str(folder), *names]
-    started = [
-        subprocess.Popen(
-            command,
-            env={**os.environ, **shared, "RANK": rank, "LOCAL_RANK": rank, "PYTHONPATH": root},
-            stderr=subprocess.PIPE,
-            encoding="utf-8",
-        )
-        for rank in ("0", "1")
-    ]
-    answers = [process.communicate(timeout=300)[1] for process in started]
-    assert [process.returncode for process in started] == [0, 0], answers
+    with ExitStack() as stack:
+        said = [stack.enter_context((folder / f"stderr-{rank}").open("w+", encoding="utf-8")) for rank in (0, 1)]
+        started = [
+            stack.enter_context(
+                subprocess.Popen(
+                    command,
+                    env={**os.environ, **shared, "RANK": str(rank), "LOCAL_RANK": str(rank), "PYTHONPATH": root},
+                    stderr=said[rank],
+                )
+            )
+            for rank in (0, 1)
+        ]
+        for process in started:
+            stack.callback(process.kill)
+        codes = [process.wait(timeout=900) for process in started]
+        assert codes == [0, 0], [file.seek(0) or file.read() for file in said]
 
 
 @pytest.fixture(scope="module")

@@ -133,6 +133,7 @@ def test_a_torn_checkpoint_is_skipped(make_recipe: MakeRecipe, tmp_path: Path) -
         train(recipe, resume=True)
 
 
+@pytest.mark.filterwarnings("ignore:`is_gradient_checkpointing`:FutureWarning")  # peft's, when the test reads its file
 def test_lora_trains_only_additions_and_leaves_a_plain_model(
     make_recipe: MakeRecipe, avey_dir: Path, tmp_path: Path
 ) -> None:
