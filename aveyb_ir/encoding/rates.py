@@ -50,7 +50,8 @@ class EncodingRates:
         tokens = np.bincount(places, weights=lengths, minlength=len(self.rates))
         rounds = min(len(rate.tokens_per_second) for rate in self.rates)
         totals = [
-            weight * sum(n / rate.tokens_per_second[number] for n, rate in zip(tokens, self.rates, strict=True))
+            weight
+            * sum(n / rate.tokens_per_second[number] for n, rate in zip(tokens.tolist(), self.rates, strict=True))
             for number in range(rounds)
         ]
         return Estimate(float(np.median(totals)), min(totals), max(totals))
