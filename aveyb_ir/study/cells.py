@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from pydantic import TypeAdapter, ValidationError
+
 from aveyb_ir.config import Recipe
 from aveyb_ir.data import write_lines
 from aveyb_ir.evaluation import Protocol, evaluate
@@ -131,10 +133,15 @@ def _by_content(value: Any) -> Any:
 
 
 def _ledger(folder: Path) -> dict[str, str]:
-    """What the things in a folder were made from."""
+    """What the things in a folder were made from; what cannot be read vouches for nothing."""
     file = folder / _LEDGER
-    entries: dict[str, str] = json.loads(file.read_text(encoding="utf-8")) if file.is_file() else {}
-    return entries
+    try:
+        return TypeAdapter(dict[str, str]).validate_json(file.read_bytes(), strict=True)
+    except FileNotFoundError:
+        return {}
+    except ValidationError:
+        logger.warning("%s cannot be read; what it vouched for is made again", file)
+        return {}
 
 
 def _note(folder: Path, name: str, made_from: str) -> None:

@@ -69,17 +69,21 @@ class StudyRecipe(Section):
         for label in self.systems:
             if not _LABEL.fullmatch(label) or label == "bm25":
                 raise ValueError(f"system {label!r}; expected letters, digits, '._-' and not bm25; rename it")
-        if len(set(self.seeds)) != len(self.seeds):
-            raise ValueError(f"seeds {self.seeds}, expected different ones; remove the repeated")
+        # Folders of models are called by their learning rates.
+        rates = [f"{rate:g}" for rate in self.selection.learning_rates] if self.selection else []
+        for what, values in (("seeds", self.seeds), ("protocols", self.protocols), ("learning rates", rates)):
+            if len(set(values)) != len(values):
+                raise ValueError(f"{what} {values}, expected different ones; remove the repeated")
+        measured = [(one.data, one.split) for one in self.evaluation]
+        if self.selection and (self.selection.data, self.selection.split) in measured:
+            raise ValueError(
+                f"selection by {self.selection.split} of {self.selection.data}, evaluated on as well; expected "
+                "other judgements, since what is chosen by a number cannot be measured by it; set selection.split"
+            )
         names = [(Path(one.data).name, one.split) for one in self.evaluation]
         if len(set(names)) != len(names):
             raise ValueError(f"collections called {names}, expected different names; rename a folder")
         return self
-
-    @property
-    def learning_rates(self) -> Sequence[float | None]:
-        """What is tried; one None where the training recipe's own rate is used."""
-        return self.selection.learning_rates if self.selection else [None]
 
     def training_recipe(self, label: str, *, seed: int, learning_rate: float | None = None) -> Recipe:
         """The recipe of one training run.

@@ -1,6 +1,5 @@
 """What a study measures beside quality: speed, index size and latency, of all systems in turns on this machine."""
 
-import json
 import logging
 import time
 from collections.abc import Callable, Mapping
@@ -10,6 +9,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
+from pydantic import BaseModel, ValidationError
 
 from aveyb_ir.bench import bench
 from aveyb_ir.data import Collection, open_collection, write_lines
@@ -42,11 +42,8 @@ def measure_speed(
         "documents": files_hash(Path(collection.data)),
         "speed": speed.model_dump(),
     }
-    if file.is_file():
-        known = json.loads(file.read_text(encoding="utf-8"))
-        if known["made_from"] == made_from:
-            found: dict[str, dict[str, float]] = known["columns"]
-            return found
+    if (known := _known(file)) is not None and known.made_from == made_from:
+        return known.columns
     logger.info("measuring speed")
     report = bench({label: str(path) for label, path in models.items()}, lengths=speed.lengths, repeats=speed.repeats)
     columns: dict[str, dict[str, float]] = {label: {} for label in models}
@@ -54,9 +51,26 @@ def measure_speed(
         columns[cell.model][f"tokens/s at {cell.tokens:,}"] = cell.tokens_per_second
     for label, numbers in _index_numbers(models, speed, open_collection(collection.data), collection.split).items():
         columns[label] |= numbers
-    content = {"made_from": made_from, "setting": report.setting, "columns": columns}
-    write_lines(file, json.dumps(content, ensure_ascii=False, indent=1).split("\n"))
+    found = _Measured(made_from=made_from, setting=report.setting, columns=columns)
+    write_lines(file, found.model_dump_json(indent=1).split("\n"))
     return columns
+
+
+class _Measured(BaseModel):
+    made_from: dict[str, Any]
+    setting: dict[str, Any]
+    columns: dict[str, dict[str, float]]
+
+
+def _known(file: Path) -> _Measured | None:
+    """What was measured before, if it can still be read."""
+    try:
+        return _Measured.model_validate_json(file.read_bytes())
+    except FileNotFoundError:
+        return None
+    except ValidationError:
+        logger.warning("%s cannot be read; speed is measured again", file)
+        return None
 
 
 def _index_numbers(

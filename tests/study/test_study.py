@@ -85,6 +85,16 @@ def test_training_data_count_by_what_they_are_not_by_where(
     assert trained(run(copied, caplog, [*there, "seeds=[1]"])[1]) == CELLS
 
 
+@pytest.mark.parametrize("content", ["[]", "{", '{"model": 3}'])
+def test_a_damaged_ledger_vouches_for_nothing(copied: Path, caplog: pytest.LogCaptureFixture, content: str) -> None:
+    cell = copied / "cells" / "bert-lr0.0001-seed1"
+    (cell / "made-from.json").write_text(content, encoding="utf-8")
+    (copied / "speed.json").write_text(content, encoding="utf-8")
+    _, messages = run(copied, caplog)
+    assert trained(messages) == {cell.name}
+    assert sum("cannot be read" in message for message in messages) >= 1
+
+
 def test_a_lost_model_is_trained_again_to_the_same_weights(copied: Path, caplog: pytest.LogCaptureFixture) -> None:
     weights = copied / "cells" / "bert-lr0.01-seed1" / "model" / "model.safetensors"
     before = weights.read_bytes()

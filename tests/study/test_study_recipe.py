@@ -38,6 +38,9 @@ def test_paths_are_taken_from_the_folder_of_the_study() -> None:
     [
         ("seeds=[1,1]", "expected different ones"),
         ("seeds=[]", "seeds: got"),
+        ("protocols=[full,full]", "protocols ['full', 'full'], expected different ones"),
+        ("selection.learning_rates=[1e-4,1.00000001e-4]", "learning rates ['0.0001', '0.0001'], expected different"),
+        ("selection.split=test", "selection by test of"),
         ("systems.bm25={}", "'bm25'; expected letters"),
         ("systems.x/y={}", "'x/y'; expected letters"),
         ("systems.other={}", "system other: model: got none of `start` and `fresh`"),
