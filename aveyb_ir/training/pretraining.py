@@ -67,21 +67,20 @@ def _prepare(recipe: PretrainRecipe, log: LossLog, working: Path) -> Task:
     masker = Masker(tokenizer, data.mask_rate)
     texts = _Counted(read_texts(data.texts))
     pieces = _pieces(recipe, texts, tokenizer, working / "tokens.bin", held_out=False)
-    held_out = _pieces(recipe, read_texts(data.texts), tokenizer, working / "held_out.bin", held_out=True)
-    pad_id = tokenizer.pad_token_id or 0
-    options: dict[str, Any] = {"pad_id": pad_id, "seed": section.seed}
-    epoch = MaskedBatches(pieces, masker, section.batch_tokens, **options)
-    schedule = Schedule.over(section, epoch.num_batches)
+    options: dict[str, Any] = {"pad_id": tokenizer.pad_token_id or 0, "seed": section.seed}
+    schedule = Schedule.over(section, MaskedBatches(pieces, masker, section.batch_tokens, **options).num_batches)
     run_length = schedule.num_steps * section.gradient_accumulation_steps
     batches = MaskedBatches(pieces, masker, section.batch_tokens, run_length=run_length, **options)
-    measured = MaskedBatches(held_out, masker, section.batch_tokens, shuffled=False, **options) if held_out else None
+    measured = None
+    if data.held_out:
+        others = _pieces(recipe, read_texts(data.texts), tokenizer, working / "held_out.bin", held_out=True)
+        measured = MaskedBatches(others, masker, section.batch_tokens, shuffled=False, **options)
     logger.info(
-        "%d texts in %d pieces with %d tokens, %d batches an epoch; %d pieces held out; %d steps",
+        "%d texts; %d pieces with %d tokens to train on, %d batches an epoch; %d steps",
         texts.count,
         len(pieces),
         pieces.lengths.sum(),
-        epoch.num_batches,
-        len(held_out),
+        schedule.num_batches,
         schedule.num_steps,
     )
     trainer = PretrainingTrainer(model, section, batches, measured, log, working)
@@ -121,7 +120,7 @@ def _pieces(recipe: PretrainRecipe, texts: Iterable[str], tokenizer: Any, file: 
     data = recipe.data
     own = (text for text in texts if is_held_out(text, data.held_out) == held_out)
     pieces = cut_into_pieces(own, tokenizer, data.piece_length, file)
-    if not pieces and (data.held_out or not held_out):
+    if not pieces:
         part = "held out" if held_out else "left to train on"
         raise DataError(
             f"{data.texts}: got no texts {part} at data.held_out {data.held_out}, expected some; "

@@ -272,7 +272,7 @@ def test_held_out_perplexity_is_measured_and_logged(make: MakePretrain, caplog: 
     assert result.metrics["perplexity"] == pytest.approx(np.exp(result.metrics["loss"]))
     record = json.loads((result.output / "training.json").read_text(encoding="utf-8"))
     assert record["metrics"] == result.metrics
-    assert "68 texts in" in caplog.text
+    assert f"68 texts; {result.num_rows} pieces" in caplog.text
     assert not (result.output / "tokens.bin").exists()
 
 
