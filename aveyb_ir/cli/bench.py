@@ -19,7 +19,9 @@ def bench(
     batch_size: Annotated[
         int | None, typer.Option(min=1, help="Texts per batch, by default 1; rows with --training, by default 64.")
     ] = None,
-    size: Annotated[str, typer.Option(help="base or small; random weights of the released shapes.")] = "base",
+    size: Annotated[
+        str | None, typer.Option(help="base or small, by default base; with --training by default small.")
+    ] = None,
     tail: Annotated[str, typer.Option(help="How Avey-B ends a text: mask or zero.")] = "mask",
     repeats: Annotated[int, typer.Option(min=1, help="Rounds; medians are reported.")] = 5,
     max_seconds: Annotated[float, typer.Option(help="Skip batches that would take longer.")] = 60.0,
@@ -36,7 +38,7 @@ def bench(
 ) -> None:
     """Measure encoders side by side: tokens per second, share of the machine's rate, memory, decay with length."""
     if training:
-        _training(models, batch_size, size, repeats, device, dtype, json)
+        _training(models, batch_size or 64, size or "small", repeats, device, dtype, json)
         return
     counts = {"lengths": _numbers(lengths), "memory": _numbers(memory), "ranker": _numbers(ranker)}
     from aveyb_ir.bench import bench as run
@@ -46,7 +48,7 @@ def bench(
     report = run(
         models or NAMES,
         batch_size=batch_size or 1,
-        size=size,
+        size=size or "base",
         tail=tail,
         device=device,
         dtype=dtype,
@@ -66,7 +68,7 @@ def bench(
 
 def _training(
     models: list[str] | None,
-    batch_size: int | None,
+    batch_size: int,
     size: str,
     repeats: int,
     device: str | None,
@@ -77,7 +79,7 @@ def _training(
 
     timings = bench_training(
         models or ("avey-b", "modernbert"),
-        batch_size=batch_size or 64,
+        batch_size=batch_size,
         size=size,
         repeats=repeats,
         device=device or "auto",

@@ -31,14 +31,13 @@ def plot_curve(path: Path, log: Sequence[Mapping[str, float]], best_step: int | 
         right = axes.twinx()
         right.plot(*zip(*scores, strict=True), color="tab:blue", marker=".", label="NDCG@10")
         right.set_ylabel("NDCG@10 of the development set", color="tab:blue")
-        right.set_ylim(bottom=0)
+        right.set_ylim(0, 1.15 * max(score for _, score in scores) or 1)  # room for the label
         kept = next((score for score in scores if score[0] == best_step), None)
         if kept is not None:
             right.plot(*kept, "o", color="tab:blue")
             right.annotate(
                 f"{kept[1]:.4f} at step {kept[0]}", kept, xytext=(0, 8), textcoords="offset points", ha="center"
             )
-        right.margins(y=0.15)
     partial = path.with_name(f".{path.name}.partial")
     figure.savefig(partial, format="png", dpi=150)
     partial.replace(path)
