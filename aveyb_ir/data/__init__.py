@@ -13,6 +13,7 @@ from aveyb_ir.data.own_documents import OwnDocument, OwnDocuments, check_own_doc
 from aveyb_ir.data.pair_fields import TrainingRow
 from aveyb_ir.data.pairs import iter_training_rows, read_training_rows
 from aveyb_ir.data.qrels import Qrels, checked_qrels, read_qrels, write_qrels
+from aveyb_ir.data.replacing import check_replaceable, replacing
 from aveyb_ir.data.runs import Run, checked_run, read_run, trec_order, write_run
 from aveyb_ir.data.wording import listed
 
@@ -29,6 +30,7 @@ __all__ = [
     "Run",
     "TrainingRow",
     "check_own_document",
+    "check_replaceable",
     "checked_qrels",
     "checked_run",
     "count_documents",
@@ -43,6 +45,7 @@ __all__ = [
     "read_queries",
     "read_run",
     "read_training_rows",
+    "replacing",
     "training_rows_from_beir",
     "trec_order",
     "write_beir_folder",

@@ -1,13 +1,13 @@
 """Text files line by line: the bytes every reader and writer of this room agrees on."""
 
 import gzip
-import os
 import re
 import zlib
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import IO, cast
 
+from aveyb_ir.data.replacing import replacing
 from aveyb_ir.errors import DataError
 
 _UTF8_BOM = b"\xef\xbb\xbf"
@@ -41,19 +41,13 @@ def write_lines(path: str | Path, lines: Iterable[str]) -> None:
     `.gz` is compressed.
 
     Raises:
-        DataError: the file cannot be written.
+        DataError: the file cannot be written, or the name is a folder's, a device's or a pipe's.
     """
     path = Path(path)
-    temporary = path.with_name(f".{os.getpid()}.{path.name}")
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        try:
-            with _open_bytes(temporary, "wb") as file:
-                for line in lines:
-                    file.write(replace_lone_surrogates(line).encode() + b"\n")
-            temporary.replace(path)
-        finally:
-            temporary.unlink(missing_ok=True)
+        with replacing(path) as temporary, _open_bytes(temporary, "wb") as file:
+            for line in lines:
+                file.write(replace_lone_surrogates(line).encode() + b"\n")
     except OSError as error:
         raise DataError(
             f"{path} cannot be written ({_reason(error)}); expected a folder with room; choose another"

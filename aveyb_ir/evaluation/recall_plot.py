@@ -4,6 +4,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Protocol
 
+from aveyb_ir.data import replacing
+
 
 class _Row(Protocol):
     @property
@@ -33,6 +35,5 @@ def plot_recall(path: Path, rows: Sequence[_Row], top_k: int) -> None:
     axes.set_ylabel(f"recall@{top_k} against exact search")
     axes.margins(0.2)
     axes.grid(alpha=0.3)
-    partial = path.with_name(path.name + ".partial")
-    figure.savefig(partial, format="png", dpi=150)
-    partial.replace(path)
+    with replacing(path) as partial:
+        figure.savefig(partial, format="png", dpi=150)
