@@ -88,7 +88,7 @@ def test_an_override_of_another_form_is_a_bad_argument(recipe: Path, override: s
         ("batch_siz: 8", "train.batch_siz: unknown key, did you mean train.batch_size?"),
         ("lr_scheduler: linear", "did you mean train.lr_scheduler_type?"),
         ("split: dev", "train.split: unknown key, did you mean data.split?"),
-        ("colour: red", "train.colour: unknown key, expected one of output, epochs, max_steps"),
+        ("xyz: red", "train.xyz: unknown key, expected one of output, epochs, max_steps"),
     ],
 )
 def test_an_unknown_key_comes_with_the_nearest_known_one(recipe: Path, line: str, advice: str) -> None:
@@ -120,7 +120,7 @@ def test_a_misspelt_section_and_a_misplaced_key_are_explained(recipe: Path) -> N
         ("data.beir=x", "data: got both of `beir` and `pairs`"),
         ("train.max_steps=3", "train: got both of `epochs` and `max_steps`"),
         ("train.eval_steps=3", "only one of `train.eval_steps` and `data.eval_split`"),
-        ("data.eval_split=dev", "data: got `eval_split` without `beir`"),
+        ("data.eval_split=dev", "data: got `eval_split` without `eval_beir`"),
     ],
 )
 def test_an_impossible_value_is_named_with_what_was_expected(recipe: Path, override: str, expected: str) -> None:
