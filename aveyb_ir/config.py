@@ -92,7 +92,7 @@ class Lora(Section):
     """Low-rank adaptation (Hu et al. 2021, arXiv 2106.09685); names are those of peft."""
 
     r: PositiveInt = Field(16, description="rank")
-    lora_alpha: PositiveFloat = Field(32.0, description="the addition is scaled by lora_alpha / r")
+    lora_alpha: PositiveInt = Field(32, description="the addition is scaled by lora_alpha / r")
     lora_dropout: float = Field(0.0, ge=0, lt=1)
     target_modules: list[str] | None = Field(
         None, min_length=1, description="ends of their names; absent: enricher and fuser of an Avey-B, else all linear"

@@ -88,7 +88,8 @@ class ContrastiveTrainer(SentenceTransformerTrainer):  # type: ignore[misc]
     def get_train_dataloader(self) -> DataLoader[Any]:
         """The joined batches, the same for every process: each takes its own part of them."""
         loader = self._build_dataloader(self.train_dataset, self.args.train_batch_size, dataset_kind="train")
-        return prepare_data_loader(loader, device=self.args.device, num_processes=1, process_index=0)
+        joined: DataLoader[Any] = prepare_data_loader(loader, device=self.args.device, num_processes=1, process_index=0)
+        return joined
 
     def get_batch_sampler(self, *args: Any, **kwargs: Any) -> BalancedBatchSampler:
         """The one sampler of the run; the data set holds positions only, so there is nothing to choose it by."""
