@@ -9,6 +9,7 @@ from aveyb_ir.encoding.memory import free_bytes
 from aveyb_ir.encoding.progress import EncodingProgress, ProgressMeter
 from aveyb_ir.encoding.rates import EncodingRates, measure_rates
 from aveyb_ir.encoding.store import EncoderStore, encode_to_store
+from aveyb_ir.encoding.store_files import checksum
 from aveyb_ir.encoding.survey import CorpusSurvey, Estimate, survey_corpus
 from aveyb_ir.encoding.token_counts import token_counts
 
@@ -25,6 +26,7 @@ __all__ = [
     "Estimate",
     "Granularity",
     "ProgressMeter",
+    "checksum",
     "choose_dtype",
     "cpu_has_fast",
     "encode_texts",

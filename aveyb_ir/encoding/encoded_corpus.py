@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from aveyb_ir.encoding.encoder import EncodingCounts
 from aveyb_ir.encoding.granularity import Span, spans_by_document, whole_texts
-from aveyb_ir.encoding.store_files import StoreLayout, map_array, read_ids
+from aveyb_ir.encoding.store_files import StoreLayout, check_content, map_array, read_ids
 from aveyb_ir.encoding.store_manifest import StoreManifest
 from aveyb_ir.errors import DataError
 
@@ -75,12 +75,15 @@ class EncodedCorpus:
 
 
 def read_shard(layout: StoreLayout, manifest: StoreManifest, number: int) -> EncodedShard:
-    """Read a finished shard, its vectors as a map of their file. Raises DataError for a damaged file."""
+    """Read a finished shard, its vectors as a map of their file. Raises DataError for a file with other content."""
     record = manifest.shards[number]
+    with_spans = manifest.origin.granularity != "document"
+    for path in layout.of_shard(number, with_spans=with_spans):
+        check_content(path, record.checksums.get(path.name, "none"))
     ids = read_ids(layout.ids(number), record.documents)
     vectors = map_array(layout.vectors(number), record.vectors, manifest.origin.dimension)
     counts, spans = whole_texts(record.documents)
-    if manifest.origin.granularity != "document":
+    if with_spans:
         parts = map_array(layout.spans(number), record.vectors, 3)
         counts = np.bincount(parts[:, 0], minlength=record.documents)
         spans = np.asarray(parts[:, 1:])

@@ -17,7 +17,7 @@ from aveyb_ir.encoding.encoded_corpus import EncodedCorpus, EncodedShard, read_s
 from aveyb_ir.encoding.encoder import Encoder, EncodingCounts
 from aveyb_ir.encoding.granularity import EncodedTexts, Granularity, check_granularity, encode_texts
 from aveyb_ir.encoding.progress import ProgressCallback, ProgressMeter
-from aveyb_ir.encoding.store_files import StoreLayout, reporting, write_array, write_ids
+from aveyb_ir.encoding.store_files import StoreLayout, checksum, reporting, write_array, write_ids
 from aveyb_ir.encoding.store_manifest import FORMAT, Origin, ShardRecord, StoreManifest
 from aveyb_ir.encoding.workers import encode_in_workers
 from aveyb_ir.errors import DataError
@@ -194,14 +194,22 @@ class EncoderStore:
     def _add(self, block: Block, encoded: EncodedTexts) -> EncodedShard:
         """Put a shard on disk and list it."""
         layout, ids = self._layout, [document.id for document in block.documents]
-        record = ShardRecord(len(ids), len(encoded.vectors), encoded.token_budget, block.corpus_hash, encoded.seen)
-        self._manifest = replace(self._manifest, shards=(*self._manifest.shards, record))
+        with_spans = self._manifest.origin.granularity != "document"
         with reporting(layout.root):
             write_array(layout.vectors(block.number), encoded.vectors)
             write_ids(layout.ids(block.number), ids)
-            if self._manifest.origin.granularity != "document":
+            if with_spans:
                 owners = np.repeat(np.arange(len(ids)), encoded.counts)
                 write_array(layout.spans(block.number), np.column_stack([owners, encoded.spans]))
+            record = ShardRecord(
+                documents=len(ids),
+                vectors=len(encoded.vectors),
+                token_budget=encoded.token_budget,
+                corpus_hash=block.corpus_hash,
+                seen=encoded.seen,
+                checksums={path.name: checksum(path) for path in layout.of_shard(block.number, with_spans=with_spans)},
+            )
+            self._manifest = replace(self._manifest, shards=(*self._manifest.shards, record))
             self._manifest.write(layout)
         return EncodedShard(ids, encoded.vectors, encoded.counts, encoded.spans)
 

@@ -10,6 +10,7 @@ A name ending in `.partial` is being written, or was when its writer died.
 """
 
 import fcntl
+import hashlib
 import json
 import os
 import re
@@ -49,6 +50,10 @@ class StoreLayout:
     def spans(self, shard: int) -> Path:
         """Array file of what each vector of a shard stands for."""
         return self.root / f"shard-{shard:06d}.spans.npy"
+
+    def of_shard(self, shard: int, *, with_spans: bool) -> list[Path]:
+        """All files of a shard."""
+        return [self.vectors(shard), self.ids(shard), *([self.spans(shard)] if with_spans else [])]
 
     def make(self) -> None:
         """Make the folder. Raises DataError when it holds other files."""
@@ -140,6 +145,22 @@ def write_ids(path: Path, ids: list[str]) -> None:
     """Write ids as JSON strings, one a line."""
     content = "".join(json.dumps(id) + "\n" for id in ids)
     replace_file(path, lambda file: file.write(content.encode("ascii")))
+
+
+def checksum(path: Path) -> str:
+    """BLAKE2b of a file's bytes, 32 hexadecimal digits. Raises OSError."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, lambda: hashlib.blake2b(digest_size=16)).hexdigest()
+
+
+def check_content(path: Path, expected: str) -> None:
+    """Raise DataError unless a file has the checksum that it was written with."""
+    try:
+        found = checksum(path)
+    except OSError as error:
+        raise damaged(path, str(error)) from error
+    if found != expected:
+        raise damaged(path, f"its content has changed since it was written (BLAKE2b {found}, expected {expected})")
 
 
 def read_ids(path: Path, num: int) -> list[str]:

@@ -13,7 +13,7 @@ from aveyb_ir.encoding.granularity import Granularity
 from aveyb_ir.encoding.store_files import StoreLayout, damaged, replace_file, sync_names
 from aveyb_ir.errors import DataError
 
-FORMAT = 1
+FORMAT = 2
 
 
 @dataclass(frozen=True)
@@ -26,6 +26,7 @@ class ShardRecord:
         token_budget: Tokens per batch with which it was computed: its bytes follow from its documents and this.
         corpus_hash: Of the ids and texts of all documents up to its end.
         seen: What was read.
+        checksums: Of each of its files, by name.
     """
 
     documents: int
@@ -33,6 +34,7 @@ class ShardRecord:
     token_budget: int
     corpus_hash: str
     seen: EncodingCounts
+    checksums: dict[str, str]
 
 
 @dataclass(frozen=True)
@@ -103,7 +105,7 @@ class StoreManifest:
         try:
             fields = json.loads(content.decode("utf-8"))
             if fields["format"] != FORMAT:
-                raise DataError(f"{layout.manifest}: format {fields['format']}, expected {FORMAT}; encode again.")
+                raise damaged(layout.manifest, f"format {fields['format']}, expected {FORMAT}")
             return TypeAdapter(cls).validate_python(fields)
         except (ValueError, KeyError, TypeError) as error:  # a ValidationError is a ValueError
             what = str(error).splitlines()[0]

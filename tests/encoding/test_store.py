@@ -222,6 +222,12 @@ def cut(path):
     path.write_bytes(path.read_bytes()[:-20])
 
 
+def flip(path):
+    content = bytearray(path.read_bytes())
+    content[-2] ^= 4
+    path.write_bytes(content)
+
+
 @pytest.mark.parametrize(
     ("name", "damage"),
     [
@@ -229,13 +235,18 @@ def cut(path):
         ("manifest.json", lambda path: path.write_text('{"format": 99}', encoding="utf-8")),
         ("manifest.json", lambda path: path.write_text("[]", encoding="utf-8")),
         ("manifest.json", Path.unlink),
+        ("manifest.json", lambda path: path.write_text(path.read_text().replace('"checksums"', '"sums"'))),
         ("shard-000001.npy", cut),
+        ("shard-000001.npy", flip),
+        ("shard-000001.npy", lambda path: np.save(path, np.load(path)[::-1])),
         ("shard-000001.npy", Path.unlink),
         ("shard-000001.npy", lambda path: np.save(path, np.zeros((10, 5), np.float32))),
         ("shard-000001.npy", lambda path: np.save(path, np.array([{}] * 10), allow_pickle=True)),
         ("shard-000001.ids.jsonl", cut),
         ("shard-000001.ids.jsonl", lambda path: path.write_text('"a"\n', encoding="utf-8")),
+        ("shard-000001.ids.jsonl", flip),
         ("shard-000001.spans.npy", cut),
+        ("shard-000001.spans.npy", flip),
     ],
 )
 def test_damage_is_named(avey_dir, tmp_path, name, damage):
@@ -245,6 +256,16 @@ def test_damage_is_named(avey_dir, tmp_path, name, damage):
     with pytest.raises(DataError, match=str(tmp_path / "store")) as error:
         list(EncodedCorpus(tmp_path / "store").shards())
     assert "\n" not in str(error.value)
+
+
+def test_a_run_does_not_go_on_with_a_shard_that_has_changed(avey_dir, tmp_path):
+    begin(tmp_path / "store", avey_dir)
+    before = contents(tmp_path / "store")
+    flip(tmp_path / "store" / "shard-000000.npy")
+    with pytest.raises(DataError, match=r"shard-000000\.npy: its content has changed since it was written"):
+        encode_to_store(tmp_path / "store", DOCUMENTS, Encoder(avey_dir), shard_documents=10)
+    (tmp_path / "store" / "shard-000000.npy").write_bytes(before["shard-000000.npy"])
+    encode_to_store(tmp_path / "store", DOCUMENTS, Encoder(avey_dir), shard_documents=10)
 
 
 def test_progress_counts_texts_and_tells_an_honest_rest(avey_dir, tmp_path):

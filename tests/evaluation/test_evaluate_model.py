@@ -141,19 +141,45 @@ def test_vectors_of_another_corpus_are_refused_and_those_of_another_encoder_lie_
         evaluate(encoder, folder, vectors=tmp_path / "vectors")
 
 
-@pytest.mark.parametrize("content", ["cut", "shape", "other"])
+@pytest.mark.parametrize("content", ["cut", "header", "other", "reversed", "zeros", "bit"])
 def test_damaged_vectors_of_queries_are_refused(encoder, folder, tmp_path, content):
     first = evaluate(encoder, folder, vectors=tmp_path / "vectors")
     (file,) = (tmp_path / "vectors" / "set").glob("*-queries-*.npy")
-    whole = file.read_bytes()
-    file.write_bytes({"cut": whole[:-1], "shape": whole[:128], "other": b"text"}[content])
-    with pytest.raises(DataError, match=r"-queries-\w+\.npy cannot be read .*remove the file"):
-        evaluate(encoder, folder, vectors=tmp_path / "vectors")
-    np.save(file, np.zeros((4, 3)), allow_pickle=False)
-    with pytest.raises(DataError, match=r"float64 of shape \(4, 3\); expected float32 of"):
+    whole, vectors = file.read_bytes(), np.load(file)
+    if content in ("reversed", "zeros"):
+        np.save(file, vectors[::-1] if content == "reversed" else 0 * vectors)
+        assert len(file.read_bytes()) == len(whole)
+    else:
+        flipped = whole[:-1] + bytes([whole[-1] ^ 1])
+        file.write_bytes({"cut": whole[:-1], "header": whole[:128], "other": b"text", "bit": flipped}[content])
+    with pytest.raises(DataError, match=r"-queries-\w+\.npy has not the content that was written .*remove the file"):
         evaluate(encoder, folder, vectors=tmp_path / "vectors")
     file.unlink()
     assert evaluate(encoder, folder, vectors=tmp_path / "vectors") == first
+
+
+def test_vectors_of_queries_without_a_checksum_are_made_again(encoder, folder, tmp_path):
+    first = evaluate(encoder, folder, vectors=tmp_path / "vectors")
+    (file,) = (tmp_path / "vectors" / "set").glob("*-queries-*.npy")
+    whole = file.read_bytes()
+    np.save(file, 0 * np.load(file))
+    file.with_name(f"{file.name}.blake2b").unlink()
+    assert evaluate(encoder, folder, vectors=tmp_path / "vectors") == first
+    assert file.read_bytes() == whole
+
+
+def test_changed_vectors_of_documents_and_a_file_as_folder_are_refused(encoder, folder, tmp_path):
+    evaluate(encoder, folder, vectors=tmp_path / "vectors")
+    (file,) = (tmp_path / "vectors" / "set" / encoder.fingerprint).glob("shard-*.npy")
+    content = bytearray(file.read_bytes())
+    content[-2] ^= 4
+    file.write_bytes(content)
+    with pytest.raises(
+        DataError, match=r"shard-000000\.npy: its content has changed since it was written .*remove the"
+    ):
+        evaluate(encoder, folder, vectors=tmp_path / "vectors")
+    with pytest.raises(DataError, match=r"shard-000000\.npy is no folder; expected one for vectors"):
+        evaluate(encoder, folder, vectors=file)
 
 
 @pytest.mark.parametrize("model", ["bm25", "index"])
