@@ -75,10 +75,10 @@ def read_recipe(
     if not isinstance(values, dict):
         fields = ", ".join(model.model_fields)
         raise RecipeError(f"{path}: got {shown(values)}, expected the sections {fields}; write them as `name:`")
-    values = _anchored(values, path.parent)
+    anchored: dict[str, Any] = _anchored(values, path.parent)
     for override in overrides:
-        _override(values, override, model)
-    return values
+        _override(anchored, override, model)
+    return anchored
 
 
 def shown(value: object) -> str:

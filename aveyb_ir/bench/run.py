@@ -134,7 +134,7 @@ def _mixed_batch(device: str) -> Callable[[Subject], list[Tensor]]:
 
 
 def _is_affordable(subject: Subject, length: int, max_seconds: float, report: BenchReport) -> bool:
-    """Judge time by the longest length measured so far, as if cost grew linearly: never skips what would have fitted."""
+    """Judge time by the longest length so far, as if cost grew linearly: never skips what would have fitted."""
     if subject.max_tokens is not None and length > subject.max_tokens:
         report.skipped.append(f"{subject.name} at {length} tokens: reads {subject.max_tokens} at most")
         return False
