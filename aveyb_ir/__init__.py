@@ -4,9 +4,9 @@ The public names load on first use, so `import aveyb_ir` is fast and imports no 
 transformers and sentence-transformers know the model type "avey-b".
 """
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from ._lazy import lazy_names
 from ._registration import register_with_transformers
 from ._version import __version__
 
@@ -28,18 +28,6 @@ _ROOM_OF = {
     "train": "training",
 }
 
-
-def __getattr__(name: str) -> Any:
-    room = _ROOM_OF.get(name)
-    if room is None:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(importlib.import_module(f".{room}", __name__), name)
-    globals()[name] = value
-    return value
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
-
+__getattr__, __dir__ = lazy_names(__name__, _ROOM_OF)
 
 register_with_transformers()

@@ -9,6 +9,7 @@ from statistics import fmean
 from typing import Any
 
 from aveyb_ir.data import listed, write_lines
+from aveyb_ir.errors import DataError
 from aveyb_ir.evaluation.comparison_data import ComparedData, Source
 from aveyb_ir.evaluation.comparison_differences import Difference, find_differences, pairs_of
 from aveyb_ir.evaluation.comparison_notes import data_notes, method_notes
@@ -194,8 +195,10 @@ def compare(
         progress: Called with a line before each evaluation of a model.
 
     Raises:
-        DataError: Something cannot be read, or protocols, splits or judged queries are not the same.
-        ValueError: Fewer than two systems, or a label, metric or data set that nothing has.
+        DataError: Something cannot be read, protocols, splits or judged queries are not the same, or a system shares no
+            set with the baseline.
+        ValueError: Fewer than two systems, a label, metric or data set that nothing has, the same system twice under
+            one label, or different ones that are called alike without a label.
     """
     texts = {one.name: one for one in map(ComparedData.open, data)}
     evaluations = Judge(texts, split, protocol, progress).evaluations(systems)
@@ -203,6 +206,7 @@ def compare(
     if len(labels) < 2:
         raise ValueError(f"systems {listed(labels) or 'none'}; expected at least two labels; name them label=path")
     sets, metrics = collect(evaluations), common_metrics(evaluations)
+    _check_shared(sets, labels, _one_of("baseline", baseline, labels))
     for names, what, choices in (
         (extras or {}, "label in extras", labels),
         (texts, "data", [one.data for one in sets]),
@@ -230,6 +234,16 @@ def compare(
         queries=_queries(untested, pairs, texts, evaluations),
     )
     return replace(comparison, notes=(*data_notes(evaluations), *method_notes(comparison)))
+
+
+def _check_shared(sets: Sequence[SetScores], labels: Sequence[str], baseline: str) -> None:
+    of = {label: [one.data for one in sets if label in one.values] for label in labels}
+    for label in labels:
+        if not set(of[label]) & set(of[baseline]):
+            raise DataError(
+                f"{baseline} was measured on {listed(of[baseline])} and {label} on {listed(of[label])}; expected a set "
+                "in common; evaluate both on the same data"
+            )
 
 
 def _one_of(what: str, given: str | None, choices: Sequence[str]) -> str:

@@ -18,6 +18,13 @@ def data_notes(evaluations: Sequence[Evaluation]) -> Iterator[str]:
         found = {one.name: known for one in evaluations if (known := getattr(one, what)) is not None}
         if len(set(found.values())) > 1:
             yield f"{what} differs: " + listed([f"{system} {value}" for system, value in found.items()])
+    for data in dict.fromkeys(one.data for one in evaluations):
+        sizes = {
+            one.name: one.num_documents for one in evaluations if one.data == data and one.num_documents is not None
+        }
+        if len(set(sizes.values())) > 1:
+            found = listed([f"{system} {size:,}" for system, size in sizes.items()])
+            yield f"not the same documents of {data} were searched: {found}"
     for one in evaluations:
         if one.unanswered:
             yield (

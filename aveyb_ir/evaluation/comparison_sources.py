@@ -7,16 +7,16 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from aveyb_ir.data import listed, read_run
-from aveyb_ir.encoding import Encoder
 from aveyb_ir.errors import DataError
 from aveyb_ir.evaluation.comparison_data import ComparedData
-from aveyb_ir.evaluation.protocols import Protocol
-from aveyb_ir.evaluation.result import Evaluation
-from aveyb_ir.evaluation.retrieval_quality import evaluate, usual_split
+from aveyb_ir.evaluation.comparison_seeds import Given, check_seeds, without_repeated_bm25
+from aveyb_ir.evaluation.protocols import Protocol, usual_split
+from aveyb_ir.evaluation.result import Evaluation, check_label
 from aveyb_ir.evaluation.runs import evaluate_run
 
 _RUN_ENDINGS = (".trec", ".run", ".trec.gz", ".run.gz", ".run.json")
 _MODEL_FILES = ("modules.json", "config.json", "config_sentence_transformers.json")
+_FILE_ENDINGS = (".json", ".jsonl", ".trec", ".run", ".tsv", ".csv", ".txt", ".gz")  # no model on the Hub has these
 _FORMAT = "aveyb-ir evaluation "
 
 
@@ -41,32 +41,56 @@ class Judge:
 
         A path is a report of `aveyb-ir evaluate` (with the run of the same name beside it, where there is one), a
         folder of reports, a run (judged by the set that its file is named for, or else the only one it answers), or a
-        model, which like the word `bm25` is evaluated on every set.
+        model, which like the word `bm25` is evaluated on every set, once all that is read fits together.
 
         Raises:
-            DataError: nothing is there, or it is none of these.
-            ValueError: a run or model without a set to judge it by.
+            DataError: nothing is there, it is none of these, or a report is of another protocol or split than what is
+                to be evaluated beside it.
+            ValueError: a run or model without a set to judge it by, an empty path, the same system twice under one
+                label, or different ones that are called alike without a label.
         """
+        given = without_repeated_bm25(
+            [one for number, system in enumerate(systems) for one in self._given(number, system)]
+        )
+        check_seeds(given)
+        if any(one.evaluation is None for one in given):
+            self._check_fits(given)
         found: list[Evaluation] = []
-        for system in systems:
-            if isinstance(system, Evaluation):
-                found.append(system)
-            else:
-                label, path = _label_and_path(os.fspath(system))
-                found += [replace(one, name=label or one.name) for one in self._of_path(path, label)]
+        for one in given:
+            found += self._model(one) if one.evaluation is None else [one.measured()]
         return found
 
-    def _of_path(self, path: str, label: str) -> list[Evaluation]:
+    def _given(self, number: int, system: str | os.PathLike[str] | Evaluation) -> list[Given]:
+        if isinstance(system, Evaluation):
+            return [Given(system.name, f"systems[{number}]", True, system)]
+        label, path = _label_and_path(os.fspath(system))
         file = Path(path)
-        if file.is_file():
-            return [self._report(file) if _is_report(file) else self._run(file)]
-        if file.is_dir() and not any((file / name).is_file() for name in _MODEL_FILES):
-            return [self._report(report) for report in _reports_in(file)]
-        if path == "bm25" or file.is_dir() or path.count("/") == 1:
-            return self._model(path, label or path)
+        if file.is_file() and not _is_report(file):
+            run = self._run(file)
+            return [Given(label or run.name, path, bool(label), run, described=False)]
+        if file.is_file() or (file.is_dir() and not any((file / name).is_file() for name in _MODEL_FILES)):
+            reports = {str(one): self._report(one) for one in ([file] if file.is_file() else _reports_in(file))}
+            return [Given(label or one.name, place, bool(label), one) for place, one in reports.items()]
+        if path == "bm25" or file.is_dir() or (path.count("/") == 1 and not path.endswith(_FILE_ENDINGS)):
+            if not self.data:
+                raise ValueError(f"{path} is to be evaluated without data; expected at least one set; give its folder")
+            return [Given(label or (file.resolve().name if file.is_dir() else path), path, bool(label))]
         raise DataError(
             f"{path} does not exist; expected a report, a folder of reports, a run, a model or bm25; check the path"
         )
+
+    def _check_fits(self, given: Sequence[Given]) -> None:
+        """Find before models are evaluated what would keep them from one table with what was read."""
+        for one in given:
+            if (found := one.evaluation) is None:
+                continue
+            split = self._split(found.data) if found.data in self.data else found.split
+            for what, theirs, ours in (("protocol", found.protocol, self.protocol), ("split", found.split, split)):
+                if theirs != ours:
+                    raise DataError(
+                        f"{one.place}: {what} is {theirs!r}, and models would be evaluated with {ours!r}; expected one "
+                        f"{what}, since the numbers mean different things; choose {what} {theirs!r}"
+                    )
 
     def _report(self, file: Path) -> Evaluation:
         evaluation = Evaluation.read(file)
@@ -87,15 +111,17 @@ class Judge:
         (data,) = fitting
         return evaluate_run(qrels[data], run, name=stem, data=data, split=self._split(data), protocol=self.protocol)
 
-    def _model(self, model: str, label: str) -> list[Evaluation]:
-        if not self.data:
-            raise ValueError(f"{model} is to be evaluated without data; expected at least one set; give its folder")
+    def _model(self, model: Given) -> list[Evaluation]:
+        from aveyb_ir.encoding import Encoder  # here, for reports and runs are compared without torch
+        from aveyb_ir.evaluation.retrieval_quality import evaluate
+
         found = []
-        system = model if model == "bm25" else Encoder(model)
+        system = "bm25" if model.place == "bm25" else Encoder(model.place)
         for name, data in self.data.items():
             if self.progress is not None:
-                self.progress(f"evaluating {label} on {name}")
-            found.append(evaluate(system, data.source, split=self._split(name), protocol=self.protocol))
+                self.progress(f"evaluating {model.name} on {name}")
+            split = self._split(name)
+            found.append(evaluate(system, data.source, split=split, protocol=self.protocol, name=model.name))
         return found
 
     def _split(self, data: str) -> str:
@@ -104,7 +130,14 @@ class Judge:
 
 def _label_and_path(argument: str) -> tuple[str, str]:
     label, equals, path = argument.partition("=")
-    return ("", argument) if not equals or Path(argument).exists() else (label.strip(), path)
+    if not equals or Path(argument).exists():
+        label, path = "", argument
+    elif not label.strip():
+        raise ValueError(f"system {argument!r} has an empty label; expected LABEL=PATH or PATH; name it")
+    if not path:
+        raise ValueError(f"system {argument!r} has no path; expected PATH or LABEL=PATH; give one")
+    check_label("label", label)
+    return label.strip(), path
 
 
 def _is_report(file: Path) -> bool:
@@ -112,7 +145,7 @@ def _is_report(file: Path) -> bool:
         return False
     try:
         content = json.loads(file.read_text(encoding="utf-8"))
-    except ValueError:
+    except (ValueError, RecursionError):
         return False  # whoever reads it as a run says what is wrong with it
     return isinstance(content, dict) and str(content.get("format", "")).startswith(_FORMAT)
 

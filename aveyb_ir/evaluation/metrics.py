@@ -70,7 +70,7 @@ def score_queries(qrels: Qrels, run: Run, metrics: Sequence[Metric]) -> dict[str
     for metric in metrics:
         metrics_at[metric.depth].append(metric)
     for depth, group in metrics_at.items():
-        shown = _cut(run, depth)
+        shown = first_hits(run, depth)
         trec, paper = ([metric for metric in group if (metric.measure == _PAPER) is own] for own in (False, True))
         if trec:
             evaluator = pytrec_eval.RelevanceEvaluator(qrels, {metric.measure for metric in trec})
@@ -82,7 +82,8 @@ def score_queries(qrels: Qrels, run: Run, metrics: Sequence[Metric]) -> dict[str
     return {query_id: {metric.name: values[query_id].get(metric.name, 0.0) for metric in metrics} for query_id in qrels}
 
 
-def _cut(run: Run, depth: int | None) -> Run:
+def first_hits(run: Run, depth: int | None) -> Run:
+    """Cut a run to its first hits in `trec_order`; None keeps all."""
     if depth is None:
         return run
     return {query_id: {id_: hits[id_] for id_ in trec_order(hits)[:depth]} for query_id, hits in run.items()}

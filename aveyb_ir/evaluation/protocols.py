@@ -23,6 +23,13 @@ Protocol: TypeAlias = Literal["full", "paper"]
 DEFAULT_METRICS = ("ndcg@10", "recall@100", "map", "mrr@10")
 PAPER_METRICS = ("paper-ndcg@10",)
 
+_DEV_SETS = ("msmarco",)  # BEIR reports these on their development queries
+
+
+def usual_split(data: str) -> str:
+    """Give the split that a collection's published numbers are about."""
+    return "dev" if data in _DEV_SETS else "test"
+
 
 def metrics_of(protocol: Protocol, metrics: Sequence[str] | None) -> Sequence[str]:
     """Give the metrics to compute: those asked for, or the protocol's usual ones.

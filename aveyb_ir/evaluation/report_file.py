@@ -70,6 +70,11 @@ def _contradiction(evaluation: "Evaluation") -> str | None:
             )
         if not all(map(math.isfinite, values.values())):
             return f"query {query_id!r} has a value that is not finite"
+        if not all(-_TOLERANCE <= value <= 1 + _TOLERANCE for value in values.values()):
+            return f"query {query_id!r} has a value outside 0 to 1"
+    for name in ("unanswered", "without_relevant"):
+        if foreign := set(getattr(evaluation, name)) - evaluation.per_query.keys():
+            return f"{name} has {min(foreign)!r}, which is no judged query"
     for part, means in evaluation.parts.items():
         of_part = {id_: values for id_, values in evaluation.per_query.items() if id_.startswith(f"{part}/")}
         if problem := _other_means(means, list(of_part.values())):

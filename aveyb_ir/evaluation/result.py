@@ -1,6 +1,7 @@
 """What an evaluation found, and what a reader must know before quoting it."""
 
 import os
+import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
@@ -8,6 +9,15 @@ from typing import Any
 from aveyb_ir.data import OwnDocument, Run, listed
 from aveyb_ir.evaluation.protocols import Protocol
 from aveyb_ir.evaluation.report_file import read_report, write_report
+
+_CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029]")
+_CUTOFF = re.compile("@([0-9]+)$")
+
+
+def check_label(what: str, label: str) -> None:
+    """Raise ValueError for a label that would move the cursor of a terminal or break a line of a table."""
+    if _CONTROL.search(label):
+        raise ValueError(f"{what} {label!r} has a control character; expected text of one line; choose another")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,6 +65,10 @@ class Evaluation:
     system: Mapping[str, Any] = field(default_factory=dict)
     run: Run = field(default_factory=dict, repr=False, compare=False)
 
+    def __post_init__(self) -> None:
+        for what in ("name", "data", "split"):
+            check_label(what, getattr(self, what))
+
     def write(self, path: str | os.PathLike[str]) -> None:
         """Write all of it as JSON, the values of single queries included; `Evaluation.read` gives an equal one.
 
@@ -87,6 +101,8 @@ class Evaluation:
                 "the paper's protocol: only judged documents are searched, grades count as yes or no, and the ideal "
                 "ranking holds only what was retrieved (1 of 2 found, in place 3, gives 0.500; ndcg@10 gives 0.307)"
             )
+        if deeper := [name for name in self.metrics if self.top_k is not None and _cutoff(name) > self.top_k]:
+            notes.append(f"top_k is {self.top_k}, so {listed(deeper)} can find no more hits than that")
         if self.hits_outside_pool:
             notes.append(f"not judged for any query, dropped: {self.hits_outside_pool} hits")
         if self.own_documents_ignored:
@@ -99,3 +115,8 @@ class Evaluation:
         if self.unjudged_queries:
             notes.append(f"not judged, not scored: {self.unjudged_queries} queries of the run")
         return notes
+
+
+def _cutoff(metric: str) -> int:
+    found = _CUTOFF.search(metric)
+    return int(found[1]) if found else 0

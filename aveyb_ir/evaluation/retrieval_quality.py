@@ -9,13 +9,11 @@ from aveyb_ir.data import Collection, OwnDocument, check_own_document, open_coll
 from aveyb_ir.encoding import Encoder
 from aveyb_ir.evaluation.averages import average_of_parts
 from aveyb_ir.evaluation.metrics import parse_metric
-from aveyb_ir.evaluation.protocols import Protocol, metrics_of, pool_of
-from aveyb_ir.evaluation.result import Evaluation
-from aveyb_ir.evaluation.runs import evaluate_run
+from aveyb_ir.evaluation.protocols import Protocol, metrics_of, pool_of, usual_split
+from aveyb_ir.evaluation.result import Evaluation, check_label
+from aveyb_ir.evaluation.runs import check_top_k, evaluate_run
 from aveyb_ir.evaluation.systems import System, Task, system_of
 from aveyb_ir.retrieval import Retriever
-
-_DEV_SETS = ("msmarco",)  # BEIR reports these on their development queries
 
 
 def evaluate(
@@ -57,14 +55,15 @@ def evaluate(
     Raises:
         DataError: A broken collection, no such split, or vectors of another corpus.
         ModelError: The model cannot be loaded.
-        ValueError: An unknown metric, protocol or rule, or an impossible depth.
+        ValueError: An unknown metric, protocol or rule, an impossible depth, or a name with control characters.
     """
     check_own_document(own_document)
-    if top_k < 1:
-        raise ValueError(f"top_k is {top_k}; expected at least 1; raise it")
+    check_top_k(top_k)
     metrics = [parse_metric(metric).name for metric in metrics_of(protocol, metrics)]  # before anything is read
     collections = open_collections(os.fspath(data)) if isinstance(data, (str, os.PathLike)) else (data,)
     split = split or usual_split(collections[0].name)
+    for what, label in (("name", name or ""), ("data", collections[0].name), ("split", split)):
+        check_label(what, label)
     tasks = [_task(collection, split, top_k, own_document, protocol, progress) for collection in collections]
     system = system_of(model, vectors)
     evaluations = [_measured(system, task, metrics, protocol, name or system.name) for task in tasks]
@@ -72,11 +71,6 @@ def evaluate(
     if write_run is not None:
         data_room.write_run(os.fspath(write_run), evaluation.run)
     return evaluation
-
-
-def usual_split(data: str) -> str:
-    """Give the split that a collection's published numbers are about."""
-    return "dev" if data in _DEV_SETS else "test"
 
 
 def _task(

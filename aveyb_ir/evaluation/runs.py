@@ -5,7 +5,7 @@ from statistics import fmean
 
 from aveyb_ir.data import OwnDocument, Qrels, Run, check_own_document, checked_qrels, checked_run
 from aveyb_ir.errors import DataError
-from aveyb_ir.evaluation.metrics import parse_metric, score_queries
+from aveyb_ir.evaluation.metrics import first_hits, parse_metric, score_queries
 from aveyb_ir.evaluation.protocols import Protocol, metrics_of, pool_of
 from aveyb_ir.evaluation.result import Evaluation
 
@@ -15,6 +15,7 @@ def evaluate_run(
     run: Mapping[str, Mapping[str, float]],
     *,
     metrics: Sequence[str] | None = None,
+    top_k: int | None = None,
     own_document: OwnDocument = "auto",
     protocol: Protocol = "full",
     name: str = "run",
@@ -34,13 +35,16 @@ def evaluate_run(
 
     With `protocol="paper"` hits that no query's judgements name are dropped before anything is scored, which gives what
     a search of the judged documents alone would have given, as long as the run goes deep enough; see
-    `aveyb_ir.evaluation.protocols`. `name`, `data` and `split` are labels of the result.
+    `aveyb_ir.evaluation.protocols`. `top_k` hits of what is then left of a query's are scored, by default all. `name`,
+    `data` and `split` are labels of the result.
 
     Raises:
-        ValueError: an unknown metric, protocol or `own_document`, no metric at all, or one of the other protocol.
+        ValueError: an unknown metric, protocol or `own_document`, no metric at all, or one of the other protocol; a
+            `top_k` below 1, or a label with control characters.
         DataError: an id, grade or score cannot be evaluated, or no query is judged, or none of the run's.
     """
     check_own_document(own_document)
+    check_top_k(top_k)
     parsed = [parse_metric(metric) for metric in metrics_of(protocol, metrics)]
     judgements = {query_id: judged for query_id, judged in checked_qrels(qrels).items() if judged}
     answers = checked_run(run)
@@ -48,7 +52,8 @@ def evaluate_run(
     answered = {query_id: answers[query_id] for query_id in judgements if answers.get(query_id)}
     in_pool = _within(answered, pool_of(judgements)) if protocol == "paper" else answered
     leave_own = own_document == "ignore" or (own_document == "auto" and not _own_documents_answer(judgements))
-    scored = _without_own_documents(in_pool) if leave_own else in_pool
+    allowed = _without_own_documents(in_pool) if leave_own else in_pool
+    scored = first_hits(allowed, top_k)
     per_query = score_queries(judgements, scored, parsed)
     return Evaluation(
         name=name,
@@ -58,14 +63,21 @@ def evaluate_run(
         metrics={metric.name: fmean(values[metric.name] for values in per_query.values()) for metric in parsed},
         per_query=per_query,
         num_queries=len(judgements),
+        top_k=top_k,
         own_document=own_document,
-        own_documents_ignored=_num_hits(in_pool) - _num_hits(scored),
+        own_documents_ignored=_num_hits(in_pool) - _num_hits(allowed),
         hits_outside_pool=_num_hits(answered) - _num_hits(in_pool),
         unanswered=tuple(query_id for query_id in judgements if query_id not in answered),
         without_relevant=tuple(query_id for query_id, judged in judgements.items() if max(judged.values()) < 1),
         unjudged_queries=sum(query_id not in judgements for query_id in answers),
         run=scored,
     )
+
+
+def check_top_k(top_k: int | None) -> None:
+    """Raise ValueError for a number of hits below 1."""
+    if top_k is not None and top_k < 1:
+        raise ValueError(f"top_k is {top_k}; expected at least 1; raise it")
 
 
 def _check_overlap(judgements: Qrels, answers: Run) -> None:

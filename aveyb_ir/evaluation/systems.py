@@ -148,7 +148,7 @@ class IndexSystem:
         Raises:
             DataError: it holds no document that is judged, so it was made of another corpus.
         """
-        self._check_corpus(task)
+        there = self._checked_documents(task)
         found = self._retriever.run(task.queries, top_k=task.top_k + 1)
         directory = self._retriever.index.directory
         own = OwnDocuments(task.queries, task.own_document)
@@ -161,9 +161,10 @@ class IndexSystem:
             run[id] = dict(kept[: task.top_k])
         if task.progress is not None:
             task.progress(len(directory))
-        return Answers(run, len(directory), len(own.ids))
+        return Answers(run, len(there if task.pool is None else there.intersection(task.pool)), len(own.ids))
 
-    def _check_corpus(self, task: Task) -> None:
+    def _checked_documents(self, task: Task) -> set[str]:
+        """Ids of the documents in the index, judged ones among them."""
         there = set(self._retriever.index.directory.ids())
         judged = pool_of(task.qrels)
         missing = sorted(judged - there)
@@ -174,6 +175,7 @@ class IndexSystem:
             )
         if missing:
             _logger.warning("%s lacks judged documents: %s", self._info["path"], listed(missing))
+        return there
 
 
 def encoder_details(encoder: Encoder) -> dict[str, Any]:

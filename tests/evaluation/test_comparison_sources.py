@@ -1,14 +1,16 @@
 """What can be compared: reports, folders of them, runs, models and BM25, by path."""
 
 import json
+import subprocess
 import sys
+from dataclasses import replace
 
 import pytest
 
 from aveyb_ir.cli import main
 from aveyb_ir.data import Document, Query, write_beir_folder, write_run
 from aveyb_ir.errors import DataError
-from aveyb_ir.evaluation import compare, evaluate, evaluate_run
+from aveyb_ir.evaluation import Evaluation, compare, evaluate, evaluate_run
 
 WORDS = ["whales", "rivers", "bridges", "clocks", "bread", "snow", "ships", "violins"]
 
@@ -68,9 +70,10 @@ def test_a_run_named_for_a_set_is_judged_by_it(sets, tmp_path):
     assert list(comparison.sets[0].values) == ["more", "bm25"]
 
 
-def test_a_label_given_twice_is_two_seeds(sets):
+def test_a_label_given_twice_is_two_seeds(sets, tmp_path):
     report = sets / "reports" / "words.json"
-    comparison = compare([f"a={report}", f"b={report}", f"b={report}"])
+    Evaluation.read(report).write(tmp_path / "seed2.json")
+    comparison = compare([f"a={report}", f"b={report}", f"b={tmp_path / 'seed2.json'}"])
     assert comparison.score("b", "words").seeds == pytest.approx([comparison.score("a", "words").mean] * 2)
 
 
@@ -117,6 +120,130 @@ def test_a_run_that_answers_two_sets_needs_a_name(sets, tmp_path):
     write_words(tmp_path / "copy")
     with pytest.raises(ValueError, match="answers queries of words, copy"):
         compare([sets / "words-poor.trec", "bm25"], data=[sets / "words", tmp_path / "copy"])
+
+
+SYSTEM = {"encoder": "m", "dimension": 48, "details": {"weights": "1", "architecture": {"model_type": "avey-b"}}}
+
+
+def write_seed(report, path, *, fingerprint, **changes):
+    """A report as of a model, with what is changed in its details."""
+    system = {**SYSTEM, "fingerprint": fingerprint, "details": {**SYSTEM["details"], **changes}}
+    replace(Evaluation.read(report), name="model", system=system).write(path)
+    return path
+
+
+def test_models_that_are_only_called_alike_are_no_seeds(sets, tmp_path):
+    words = sets / "reports" / "words.json"
+    first = write_seed(words, tmp_path / "1.json", fingerprint="a")
+    second = write_seed(words, tmp_path / "2.json", fingerprint="b", weights="2")
+    other = write_seed(words, tmp_path / "3.json", fingerprint="c", architecture={"model_type": "bert"})
+    assert len(compare([words, first, second]).score("model", "words").seeds) == 2
+    with pytest.raises(ValueError, match=r"'model' is the name of .*1\.json and of .*3\.json, which differ in archi"):
+        compare([words, first, other])
+    comparison = compare([words, f"mixed={first}", f"mixed={other}", f"alone={second}"])
+    assert comparison.systems == ("poor", "mixed", "alone")
+
+
+def test_what_is_there_twice_is_no_second_seed(sets, tmp_path):
+    words = sets / "reports" / "words.json"
+    first = write_seed(words, tmp_path / "1.json", fingerprint="a")
+    again = write_seed(words, tmp_path / "2.json", fingerprint="a")
+    for pair in ([first, again], [f"x={first}", f"x={again}"], [f"x={words}", f"x={words}"], [first, first]):
+        with pytest.raises(ValueError, match="are one and the same"):
+            compare([f"base={words}", *pair])
+    (tmp_path / "link.json").symlink_to(words)
+    with pytest.raises(ValueError, match="are one and the same"):
+        compare([f"base={words}", f"x={words}", f"x={tmp_path / 'link.json'}"])
+
+
+def test_bm25_that_several_models_brought_along_counts_once(sets, tmp_path):
+    bm25 = evaluate("bm25", sets / "words")
+    for folder in ("1", "2"):
+        bm25.write(tmp_path / folder / "bm25.json")
+        write_seed(sets / "reports" / "words.json", tmp_path / folder / "model.json", fingerprint=folder)
+    comparison = compare([tmp_path / "1", tmp_path / "2"])
+    assert [len(comparison.score(system, "words").seeds) for system in comparison.systems] == [1, 2]
+    replace(bm25, system={"bm25": {"k1": 9}}).write(tmp_path / "2" / "bm25.json")
+    with pytest.raises(ValueError, match="which differ in bm25"):
+        compare([tmp_path / "1", tmp_path / "2"])
+
+
+def test_runs_and_models_of_one_file_name_need_labels(sets, tmp_path):
+    paths = [tmp_path / folder / "final.trec" for folder in ("a", "b")]
+    for path in paths:
+        write_run(path, {"q-snow": {"snow-1": 1.0}})
+    for folder in ("a", "b"):
+        (tmp_path / folder / "final").mkdir()
+        (tmp_path / folder / "final" / "modules.json").write_text("[]", encoding="utf-8")
+    for given in (paths, [tmp_path / "a" / "final", tmp_path / "b" / "final"]):
+        with pytest.raises(ValueError, match=r"'final' is the name of .*, of which too little is known; .*LABEL=PATH"):
+            compare([sets / "reports" / "words.json", *given], data=[sets / "words"])
+    comparison = compare(["bm25", *(f"final={path}" for path in paths)], data=[sets / "words"])
+    assert len(comparison.score("final", "words").seeds) == 2
+
+
+def test_a_model_is_not_evaluated_for_what_cannot_be_compared(sets):
+    report, lines = sets / "reports" / "words.json", []
+    for options, said in [({"protocol": "paper"}, "protocol is 'full'"), ({"split": "dev"}, "split is 'test'")]:
+        with pytest.raises(DataError, match=rf"words\.json: {said}, and models would be evaluated with"):
+            compare([report, "bm25"], data=[sets / "words"], progress=lines.append, **options)
+    assert not lines
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ("x=", "has no path"),
+        ("", "has no path"),
+        ("=x", "has an empty label"),
+        ("a\x1b[31m=bm25", "has a control character"),
+        ("a\nb=bm25", "has a control character"),
+    ],
+)
+def test_empty_labels_and_paths_and_those_that_would_reach_the_terminal(sets, given, said):
+    with pytest.raises(ValueError, match=said):
+        compare(["bm25", given], data=[sets / "words"])
+
+
+def test_a_name_that_ends_like_a_file_is_no_model_of_the_hub(sets):
+    with pytest.raises(DataError, match=r"res/typo\.json does not exist; expected a report"):
+        compare(["bm25", "res/typo.json"], data=[sets / "words"])
+
+
+def test_json_nested_too_deep_is_no_report(sets, tmp_path):
+    (tmp_path / "deep.json").write_text("[" * 100_000, encoding="utf-8")
+    with pytest.raises(DataError, match=r"deep\.json: JSON out of bounds"):
+        compare(["bm25", tmp_path / "deep.json"], data=[sets / "words"])
+
+
+def test_systems_without_a_set_in_common_are_refused(sets):
+    reports = sets / "reports"
+    with pytest.raises(DataError, match="a was measured on words and b on more; expected a set in common"):
+        compare([f"a={reports / 'words.json'}", f"b={reports / 'more.json'}"])
+
+
+def test_other_documents_of_a_set_are_noted(sets):
+    report = Evaluation.read(sets / "reports" / "words.json")
+    comparison = compare([replace(report, name="a", num_documents=24), replace(report, name="b", num_documents=1024)])
+    assert "not the same documents of words were searched: a 24, b 1,024" in comparison.notes
+    comparison = compare([replace(report, name="a", num_documents=24), replace(report, name="b")])
+    assert not any("documents of words" in note for note in comparison.notes)
+
+
+def test_runs_and_reports_are_compared_without_torch(sets):
+    script = (
+        "import sys; from aveyb_ir.cli import main; sys.argv = sys.argv[1:]\n"
+        "try: main()\nfinally: print({'torch', 'faiss', 'transformers'} & set(sys.modules))"
+    )
+    words, run = sets / "words", sets / "words-poor.trec"
+    for arguments in (
+        ["aveyb-ir", "evaluate", "--run", run, "--data", words],
+        ["aveyb-ir", "compare", f"a={sets / 'reports'}", f"b={run}", "--data", words],
+    ):
+        result = subprocess.run(
+            [sys.executable, "-c", script, *arguments], capture_output=True, text=True, check=True, timeout=300
+        )
+        assert result.stdout.splitlines()[-1] == "set()"
 
 
 @pytest.fixture

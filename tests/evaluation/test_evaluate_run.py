@@ -111,9 +111,7 @@ def test_what_cannot_be_evaluated_is_refused(
 
 @pytest.mark.parametrize("name", ["ndcg@0", "ndcg@-1", "NDCG@10", "ndcg10", "precision", "recall", "f1@3", ""])
 def test_an_unknown_metric_lists_the_known_ones(name: str) -> None:
-    with pytest.raises(
-        ValueError, match="map@k, mrr, mrr@k, ndcg, ndcg@k, paper-ndcg@k, precision@k, recall@k"
-    ):
+    with pytest.raises(ValueError, match="map@k, mrr, mrr@k, ndcg, ndcg@k, paper-ndcg@k, precision@k, recall@k"):
         evaluate_run(*ARGUANA, metrics=[name])
 
 
@@ -123,3 +121,21 @@ def test_bad_options_are_refused() -> None:
     for metrics in ("ndcg@10", []):
         with pytest.raises(ValueError, match="sequence of at least one name"):
             evaluate_run(*ARGUANA, metrics=metrics)
+
+
+def test_top_k_cuts_what_is_left_of_a_run():
+    qrels = {"q": {"a": 1, "b": 1}}
+    run = {"q": {"q": 9.0, "c": 8.0, "a": 7.0, "b": 6.0}}
+    for top_k, recall in ((1, 0.0), (2, 0.5), (3, 1.0), (None, 1.0)):
+        found = evaluate_run(qrels, run, metrics=["recall@100"], top_k=top_k)
+        assert found.metrics == {"recall@100": recall}
+        assert (found.top_k, found.own_documents_ignored, len(found.run["q"])) == (top_k, 1, top_k or 3)
+        assert any("recall@100 can find no more hits" in note for note in found.notes()) is (top_k is not None)
+    with pytest.raises(ValueError, match="top_k is 0"):
+        evaluate_run(qrels, run, top_k=0)
+
+
+@pytest.mark.parametrize("label", ["a\nb", "\x1b[2J", "\u2028", "\x9b"])
+def test_labels_do_not_reach_for_the_terminal(label):
+    with pytest.raises(ValueError, match=r"name .* has a control character; expected text of one line; choose another"):
+        evaluate_run({"q": {"a": 1}}, {"q": {"a": 1.0}}, name=label)

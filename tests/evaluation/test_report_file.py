@@ -30,7 +30,12 @@ def test_a_report_comes_back_equal(evaluation, tmp_path):
 def test_a_report_of_parts_comes_back_equal(evaluation, tmp_path):
     per_query = {f"{part}/{id}": values for part in ("x", "y") for id, values in evaluation.per_query.items()}
     whole = replace(
-        evaluation, per_query=per_query, num_queries=6, parts={"x": evaluation.metrics, "y": evaluation.metrics}
+        evaluation,
+        per_query=per_query,
+        num_queries=6,
+        parts={"x": evaluation.metrics, "y": evaluation.metrics},
+        unanswered=("x/none", "y/none"),
+        without_relevant=("x/none", "y/none"),
     )
     whole.write(tmp_path / "report.json")
     assert Evaluation.read(tmp_path / "report.json") == whole
@@ -48,6 +53,13 @@ def test_a_report_of_parts_comes_back_equal(evaluation, tmp_path):
         (lambda report: report["metrics"].update({"ndcg@10": 0.99}), "ndcg@10 is 0.99, but the mean"),
         (lambda report: report["per_query"]["1"].pop("map"), "query '1' has the metrics"),
         (lambda report: report["per_query"]["1"].update(map=float("nan")), "query '1' has a value that is not finite"),
+        (
+            lambda report: [of.update(map=1.5) for of in (report["metrics"], *report["per_query"].values())],
+            "query '1' has a value outside 0 to 1",
+        ),
+        (lambda report: report.update(unanswered=["7"]), "unanswered has '7', which is no judged query"),
+        (lambda report: report.update(without_relevant=["7"]), "without_relevant has '7', which is no judged query"),
+        (lambda report: report.update(name="a\x1b[2J"), "has a control character"),
         (lambda report: report["per_query"].pop("none"), "the values of 2 queries, but num_queries is 3"),
         (lambda report: report.update(metrics={}), "no metric or no query"),
         (lambda report: report.update(parts={"x": report["metrics"]}), "part 'x': ndcg@10 is"),
