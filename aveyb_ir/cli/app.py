@@ -6,6 +6,7 @@ import typer
 
 from aveyb_ir import __version__
 from aveyb_ir.cli import bench, compare, demo, doctor, evaluate, index, long, mine, plan, search, study, train
+from aveyb_ir.cli.command import NothingEmpty
 
 app = typer.Typer(
     name="aveyb-ir",
@@ -37,8 +38,8 @@ app.command("train")(train.train)
 app.command("mine")(mine.mine)
 app.add_typer(index.app, name="index")
 app.command("search")(search.search)
-app.command("evaluate")(evaluate.evaluate)
-app.command("compare")(compare.compare)
+app.command("evaluate", cls=NothingEmpty)(evaluate.evaluate)
+app.command("compare", cls=NothingEmpty)(compare.compare)
 app.command("study")(study.study)
 app.add_typer(long.app, name="long")
 app.command("bench")(bench.bench)

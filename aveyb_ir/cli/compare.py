@@ -29,10 +29,15 @@ def compare(
     metric: Annotated[str | None, typer.Option(help="What is tested; by default the first that all have.")] = None,
     baseline: Annotated[str | None, typer.Option(help="Label that all are compared with.")] = None,
     all_pairs: Annotated[bool, typer.Option("--all-pairs", help="Compare all with all.")] = False,
-    output: Annotated[Path | None, typer.Option(help="Folder for report.html, .md, .csv, .json and .tex.")] = None,
+    output: Annotated[
+        Path | None, typer.Option(file_okay=False, help="Folder for report.html, .md, .csv, .json and .tex.")
+    ] = None,
     json: Json = False,
 ) -> None:
     """Compare systems on the same queries: paired tests, intervals, and the queries that made the difference."""
+    for system in systems:
+        if system[0] == "=" or (system[-1] == "=" and not Path(system).exists()):
+            raise typer.BadParameter(f"{system!r} lacks its label or its path; give PATH or LABEL=PATH")
     comparison = _compared(systems, data, split, protocol, metric, baseline, all_pairs)
     if output is not None:
         typer.echo("Wrote " + ", ".join(str(path) for path in comparison.write(output)), err=True)

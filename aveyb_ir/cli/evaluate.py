@@ -34,13 +34,17 @@ def evaluate(
             "may be repeated."
         ),
     ] = None,
-    top_k: Annotated[int, typer.Option(min=1, help="Hits per query that are scored.")] = 1000,
+    top_k: Annotated[
+        int | None, typer.Option(min=1, help="Hits per query that are scored: 1000, or all of a run's, if not said.")
+    ] = None,
     own_document: Annotated[
         str, typer.Option(help="Whether the document with the query's id may be a hit: auto, ignore or keep.")
     ] = "auto",
     bm25: Annotated[bool, typer.Option(help="Measure BM25 beside the model.")] = True,
     name: Annotated[str | None, typer.Option(help="What tables and reports call the system.")] = None,
-    vectors: Annotated[Path | None, typer.Option(help="Folder that keeps document vectors for the next time.")] = None,
+    vectors: Annotated[
+        Path | None, typer.Option(file_okay=False, help="Folder that keeps document vectors for the next time.")
+    ] = None,
     output: Annotated[
         Path | None, typer.Option(help="Report for `aveyb-ir compare`: a .json file, or a folder for one of each.")
     ] = None,
@@ -55,16 +59,20 @@ def evaluate(
 ) -> None:
     """Measure a model (--model), an index (--index) or answers (--run) on collections (--data), with BM25 beside."""
     sources = data or []
+    encoder = {"device": device, "dtype": dtype, "max_length": max_length}
     _check_usage(model, index, run, sources, qrels, write_run, output)
+    _check_unused(model, index, run, {"vectors": vectors, **encoder})
+    _check_outputs(output, write_run, [Path(one) for one in (run, qrels, index, model, *sources) if one is not None])
     if name == "bm25" and bm25 and model != "bm25":
         raise typer.BadParameter("the name bm25 is taken by what stands beside; choose another, or give --no-bm25")
     options: dict[str, Any] = {"metrics": metric or None, "own_document": own_document, "protocol": protocol}
+    if run is not None or top_k is not None:
+        options["top_k"] = top_k
     sets: Iterable[list[Evaluation]]
     if run is not None:
         sets = [[_of_run(run, sources, qrels, split, name, options)]]
     else:
-        encoder = {"device": device, "dtype": dtype, "max_length": max_length}
-        options |= {"split": split, "top_k": top_k, "vectors": vectors}
+        options |= {"split": split, "vectors": vectors}
         sets = _of_system(model, index, sources, name, bm25, write_run, encoder, options)
     found = []
     for evaluations in sets:
@@ -96,6 +104,36 @@ def _check_usage(
         raise typer.BadParameter("two --data have the same name; give each once, or rename a folder")
     if len(data) > 1 and (write_run is not None or (output is not None and output.suffix == ".json")):
         raise typer.BadParameter("with several --data give --output a folder, and no --write-run")
+
+
+def _check_unused(model: str | None, index: Path | None, run: Path | None, given: dict[str, Any]) -> None:
+    """Refuse options that what is measured has no use for."""
+    if run is not None or model == "bm25":
+        what, unused = ("--run" if run is not None else "bm25"), set(given)
+    else:
+        what, unused = "--index", {"vectors", "max_length"} if index is not None else set()
+    if found := [
+        f"--{name.replace('_', '-')}" for name, value in given.items() if name in unused and value is not None
+    ]:
+        raise typer.BadParameter(f"{', '.join(found)} with {what}, which has no use for it; leave it out")
+
+
+def _check_outputs(output: Path | None, write_run: Path | None, inputs: Sequence[Path]) -> None:
+    """Refuse before anything is measured to write where nothing can be, or over what is read."""
+    from aveyb_ir.data import check_replaceable
+
+    report = output if output is not None and output.suffix == ".json" else None
+    if output is not None and report is None and output.exists() and not output.is_dir():
+        raise typer.BadParameter(f"--output {output} is no folder; give one, or a name that ends in .json")
+    if report is not None and write_run is not None and report.resolve() == write_run.resolve():
+        raise typer.BadParameter(f"--output and --write-run are both {report}; give each a file of its own")
+    for file in (report, write_run):
+        if file is None:
+            continue
+        check_replaceable(file)
+        for source in inputs:
+            if file.exists() and source.exists() and file.resolve().is_relative_to(source.resolve()):
+                raise typer.BadParameter(f"{file} is, or lies in, {source}, which is read; write elsewhere")
 
 
 def _of_run(
@@ -139,7 +177,7 @@ def _of_system(
         collection.qrels(options["split"] or usual_split(collection.name))  # a split missing from the last set too
     system: Any = model
     if index is not None:
-        system = Retriever(index)
+        system = Retriever(index, device=encoder["device"], dtype=encoder["dtype"])
     elif model != "bm25":
         system = Encoder(model or "", **encoder)
     for source in data:

@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 
 from aveyb_ir.errors import DataError
 
+_BLOCK_BYTES = 1 << 20
 _OWN_NAME = re.compile(r"(?:manifest\.json|shard-\d{6,}(?:\.ids\.jsonl|(?:\.spans)?\.npy))(?:\.partial)?|writer\.lock")
 
 
@@ -149,8 +150,11 @@ def write_ids(path: Path, ids: list[str]) -> None:
 
 def checksum(path: Path) -> str:
     """BLAKE2b of a file's bytes, 32 hexadecimal digits. Raises OSError."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, lambda: hashlib.blake2b(digest_size=16)).hexdigest()
+    digest = hashlib.blake2b(digest_size=16)
+    with path.open("rb", buffering=0) as file:
+        while block := file.read(_BLOCK_BYTES):
+            digest.update(block)
+    return digest.hexdigest()
 
 
 def check_content(path: Path, expected: str) -> None:

@@ -23,8 +23,8 @@ def data_notes(evaluations: Sequence[Evaluation]) -> Iterator[str]:
             one.name: one.num_documents for one in evaluations if one.data == data and one.num_documents is not None
         }
         if len(set(sizes.values())) > 1:
-            found = listed([f"{system} {size:,}" for system, size in sizes.items()])
-            yield f"not the same documents of {data} were searched: {found}"
+            searched = listed([f"{system} {size:,}" for system, size in sizes.items()])
+            yield f"not the same documents of {data} were searched: {searched}"
     for one in evaluations:
         if one.unanswered:
             yield (

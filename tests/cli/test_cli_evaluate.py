@@ -1,11 +1,12 @@
 """`aveyb-ir evaluate`: several sets, what stands beside, reports, and wrong usage."""
 
 import json
+import shutil
 
 import pytest
 
 from aveyb_ir import Encoder, Index
-from aveyb_ir.data import Document, Query, write_beir_folder
+from aveyb_ir.data import Document, Query, write_beir_folder, write_run
 from aveyb_ir.evaluation import Evaluation
 
 
@@ -75,6 +76,9 @@ def test_a_run_is_named_after_what_judged_it(run, sets, tmp_path):
     assert [found[key] for key in ("name", "data", "split")] == ["theirs", "two", "test"]
 
 
+UNUSED = [("--vectors", "v"), ("--device", "cpu"), ("--dtype", "float32"), ("--max-length", "8")]
+
+
 @pytest.mark.parametrize(
     "arguments",
     [
@@ -88,10 +92,64 @@ def test_a_run_is_named_after_what_judged_it(run, sets, tmp_path):
         ("--model", "m", "--data", "d", "--data", "e", "--write-run", "w"),
         ("--model", "m", "--data", "a/d", "--data", "b/d"),
         ("--model", "m", "--data", "d", "--name", "bm25"),
+        *(("--run", "r", "--data", "d", *unused) for unused in UNUSED),
+        *(("--model", "bm25", "--data", "d", *unused) for unused in UNUSED),
+        ("--index", "i", "--data", "d", "--vectors", "v"),
+        ("--index", "i", "--data", "d", "--max-length", "8"),
+        ("--model", "m", "--data", ""),
+        ("--model", "m", "--data", "d", "--output", ""),
+        ("--model", "m", "--data", "d", "--vectors="),
+        ("--model", "m", "--data", "d", "--split", ""),
+        ("--model", "m", "--data", "d", "--vectors", __file__),
+        ("--model", "m", "--data", "d", "--output", __file__),
+        ("--model", "m", "--data", "d", "--output", "/dev/null"),
+        ("--model", "m", "--data", "d", "--output", "same.json", "--write-run", "./same.json"),
     ],
 )
 def test_wrong_usage_is_exit_code_2(run, arguments):
     assert run("evaluate", *arguments)[0] == 2
+
+
+def test_the_depth_of_a_run_can_be_cut(run, sets, tmp_path):
+    trec = tmp_path / "deep.trec"
+    write_run(trec, {f"q-{topic}": {"ships": 3.0, "snow": 2.0, "bread": 1.0} for topic in ("bread", "snow", "ships")})
+    command = ("evaluate", "--run", trec, "--data", sets / "two", "--json")
+    found = [json.loads(run(*command, *cut)[1]) for cut in ((), ("--top-k", 2), ("--top-k", 1))]
+    assert [one["metrics"]["recall@100"] for one in found] == pytest.approx([1, 2 / 3, 1 / 3])
+    assert [one["top_k"] for one in found] == [None, 2, 1]
+
+
+def test_what_is_read_is_not_written_over(run, sets, tmp_path):
+    folder, answers = tmp_path / "two", tmp_path / "run.json"
+    shutil.copytree(sets / "two", folder)
+    write_run(answers, {"q-snow": {"snow": 1.0}})
+    before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+    judged = ("--model", "bm25", "--data", folder)
+    for arguments in (
+        (*judged, "--write-run", folder / "qrels" / "test.tsv"),
+        (*judged, "--write-run", folder / "corpus.jsonl"),
+        ("--run", answers, "--data", folder, "--output", answers),
+        ("--run", answers, "--qrels", folder / "qrels" / "test.tsv", "--output", answers),
+    ):
+        code, _, err = run("evaluate", *arguments)
+        assert (code, "which is read" in " ".join(err.replace("│", " ").split())) == (2, True)
+    assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before
+    assert run("evaluate", *judged, "--write-run", folder / "new.trec")[0] == 0
+
+
+def test_a_name_cannot_speak_to_the_terminal(run, sets):
+    code, out, err = run("evaluate", "--model", "bm25", "--data", sets / "two", "--name", "a\x1b[2J\nb")
+    assert (code, out) == (1, "")
+    assert "\x1b" not in err
+    assert r"name 'a\x1b[2J\nb' has a control character" in err
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [("x=", "bm25"), ("bm25", ""), ("=x", "bm25"), ("bm25", "m", "--data", ""), ("a", "--output", __file__)],
+)
+def test_wrong_usage_of_compare_is_exit_code_2(run, arguments):
+    assert run("compare", *arguments)[0] == 2
 
 
 def test_a_split_that_the_last_set_lacks_is_said_before_anything_is_done(run, sets, avey_dir, tmp_path):
