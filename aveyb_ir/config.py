@@ -257,5 +257,7 @@ def _exactly_one(section: _SectionT, *names: str) -> _SectionT:
     given = [name for name in names if getattr(section, name) is not None]
     if len(given) != 1:
         found = "both of" if given else "neither of" if len(names) == 2 else "none of"
-        raise ValueError(f"{found} {' and '.join(f'`{name}`' for name in given or names)}; set exactly one of them")
+        raise ValueError(
+            f"{found} {' and '.join(f'`{name}`' for name in given or names)}; set exactly one of them, null unsets one"
+        )
     return section

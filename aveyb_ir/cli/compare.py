@@ -44,7 +44,7 @@ def compare(
     if json:
         print_json(comparison.to_json())
     else:
-        typer.echo(comparison.to_markdown())
+        typer.echo(comparison.to_markdown(queries=output is None))
 
 
 def _compared(

@@ -20,14 +20,15 @@ def study(
 ) -> None:
     """Train architectures alike, evaluate and compare them; goes on where an earlier call stopped."""
     from aveyb_ir.study import load_study
-    from aveyb_ir.study import study as run
 
     checked = load_study(recipe, set_ or [])
     if output is None and checked.output is None:
         raise typer.BadParameter(f"{recipe} sets no output; give --output FOLDER")
+    from aveyb_ir.study import study as run
+
     result = run(checked, output=output)
     if json:
         print_json({protocol: comparison.to_json() for protocol, comparison in result.comparisons.items()})
     else:
-        typer.echo("\n\n".join(comparison.to_markdown() for comparison in result.comparisons.values()))
-    typer.echo(f"The reports are in {result.folder}.", err=True)
+        typer.echo("\n\n".join(comparison.to_markdown(queries=False) for comparison in result.comparisons.values()))
+    typer.echo(f"The reports, with the queries that made the difference, are in {result.folder}.", err=True)

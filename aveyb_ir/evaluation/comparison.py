@@ -84,9 +84,9 @@ class Comparison:
             (d for d in self.differences if (d.system, d.against, d.data) == (system, self.baseline, data)), None
         )
 
-    def to_markdown(self) -> str:
-        """Everything for reading in a terminal, a pull request or a log."""
-        return to_markdown(self)
+    def to_markdown(self, *, queries: bool = True) -> str:
+        """Tables and notes to read in a terminal, a pull request or a log, and the queries that made the difference."""
+        return to_markdown(self, queries=queries)
 
     def to_json(self) -> dict[str, Any]:
         """Everything for programs, as plain dictionaries, lists and numbers.

@@ -80,9 +80,9 @@ def cell_text(comparison: "Comparison", system: str, data: str | None, metric: s
     return f"{text} {mark(comparison.difference(system, data))}".rstrip() if tested else text
 
 
-def to_markdown(comparison: "Comparison") -> str:
-    """Everything for people, as Markdown."""
-    return "\n".join(_markdown(comparison))
+def to_markdown(comparison: "Comparison", *, queries: bool = True) -> str:
+    """Everything for people, as Markdown; the queries that made the difference only if wanted."""
+    return "\n".join([*_markdown_tables(comparison), *(_markdown_pairs(comparison) if queries else ())])
 
 
 def to_tex(comparison: "Comparison") -> str:
@@ -137,7 +137,7 @@ def _csv(header: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
     return text.getvalue()
 
 
-def _markdown(comparison: "Comparison") -> Iterator[str]:
+def _markdown_tables(comparison: "Comparison") -> Iterator[str]:
     yield f"# {comparison.metric} ({comparison.protocol} protocol)"
     yield ""
     yield from _markdown_table(score_table(comparison))
@@ -151,6 +151,9 @@ def _markdown(comparison: "Comparison") -> Iterator[str]:
         yield from _markdown_table(metric_table(comparison, others))
     yield from ("", "## How to read this", "")
     yield from (f"- {markdown_text(note)}." for note in comparison.notes)
+
+
+def _markdown_pairs(comparison: "Comparison") -> Iterator[str]:
     for pair in dict.fromkeys((query.system, query.against) for query in comparison.queries):
         yield from _markdown_queries([q for q in comparison.queries if (q.system, q.against) == pair])
 

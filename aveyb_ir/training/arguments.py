@@ -87,11 +87,18 @@ def report_to_log(trainer: Trainer) -> None:
         trainer.add_callback(TerminalProgress)
 
 
-def check_device(device: str) -> None:
-    """Refuse a GPU that is not there, before any work.
+def check_device(device: str, dtype: str) -> None:
+    """Refuse a GPU that is not there, and what only one is fast at, before any work.
 
     Raises:
-        RecipeError: `cuda` without a CUDA device.
+        RecipeError: `cuda` without a CUDA device, or `bfloat16` without one unless the CPU was asked for.
     """
-    if device == "cuda" and not torch.cuda.is_available():
+    if torch.cuda.is_available():
+        return
+    if device == "cuda":
         raise RecipeError("train.device: got cuda, expected a visible CUDA device; set train.device to auto or cpu")
+    if device == "auto" and dtype == "bfloat16":
+        raise RecipeError(
+            "train.dtype: got bfloat16 and no CUDA device, expected float32, as most CPUs are far slower in bfloat16; "
+            "set train.dtype to float32, or train.device to cpu to have it anyway"
+        )

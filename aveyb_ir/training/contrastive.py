@@ -104,7 +104,7 @@ def train(
         MissingExtraError: the recipe wants peft or TensorBoard, and it is not installed.
     """
     recipe, folder = with_output(with_device(recipe, device), output)
-    check_device(recipe.train.device)
+    check_device(recipe.train.device, recipe.train.dtype)
     check_output(folder, overwrite=overwrite, resume=resume)
     evaluator = load_development_set(recipe.data)
     training_set = load_training_set(recipe.data)

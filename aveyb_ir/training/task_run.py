@@ -87,7 +87,7 @@ def run_task(
         RecipeError: the recipe does not fit this machine, the loss is not finite, or `resume` finds another recipe.
     """
     recipe, folder = with_output(with_device(recipe, device), output)
-    check_device(recipe.train.device)
+    check_device(recipe.train.device, recipe.train.dtype)
     if (count := Processes.here().count) > 1:
         raise RecipeError(f"task: got {count} processes, expected one; only contrastive training shares its batches")
     check_output(folder, overwrite=overwrite, resume=resume)
