@@ -1,4 +1,8 @@
+import logging
 import os
+import signal
+import sys
+import warnings
 
 # Before any import of the libraries that read it: tests never reach for the network.
 os.environ["HF_HUB_OFFLINE"] = "1"
@@ -9,6 +13,8 @@ from pathlib import Path
 
 import pytest
 import torch
+
+from aveyb_ir.cli import main
 
 CORPUS = [
     "the small garden has a wooden table and two green chairs near the old wall where a cat sleeps in the sun",
@@ -25,6 +31,30 @@ torch.set_num_threads(1)  # tiny tensors: more threads only wait for each other
 @pytest.fixture(autouse=True)
 def _seeded():
     torch.manual_seed(0)
+
+
+@pytest.fixture(autouse=True)
+def _process_as_before():
+    """The command sets up its process; tests that follow in this one get theirs back."""
+    logger = logging.getLogger("aveyb_ir")
+    before = (logger.handlers, logger.level, logger.propagate, warnings.showwarning, signal.getsignal(signal.SIGINT))
+    yield
+    logger.handlers, logger.level, logger.propagate, warnings.showwarning, interrupt = before
+    signal.signal(signal.SIGINT, interrupt)
+
+
+@pytest.fixture
+def run(monkeypatch, capsys):
+    """Run a command in this process: exit code, stdout, stderr."""
+
+    def command(*arguments):
+        monkeypatch.setattr(sys, "argv", ["aveyb-ir", *map(str, arguments)])
+        with pytest.raises(SystemExit) as exit:
+            main()
+        out, err = capsys.readouterr()
+        return exit.value.code or 0, out, err
+
+    return command
 
 
 @pytest.fixture(scope="session")

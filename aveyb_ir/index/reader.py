@@ -68,7 +68,7 @@ class IndexDir:
             check_encoder(layout, manifest, expected)
         try:
             return cls(layout, manifest, known)
-        except IndexDamagedError:
+        except (IndexDamagedError, FileNotFoundError):
             # A writer may have published and cleaned up between the reading of the manifest and of its files.
             if Manifest.read(layout) == manifest:
                 raise

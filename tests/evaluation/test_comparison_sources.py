@@ -7,7 +7,6 @@ from dataclasses import replace
 
 import pytest
 
-from aveyb_ir.cli import main
 from aveyb_ir.data import Document, Query, write_beir_folder, write_run
 from aveyb_ir.errors import DataError
 from aveyb_ir.evaluation import Evaluation, compare, evaluate, evaluate_run
@@ -246,32 +245,20 @@ def test_runs_and_reports_are_compared_without_torch(sets):
         assert result.stdout.splitlines()[-1] == "set()"
 
 
-@pytest.fixture
-def command(monkeypatch, capsys):
-    def run(*arguments):
-        monkeypatch.setattr(sys, "argv", ["aveyb-ir", *map(str, arguments)])
-        with pytest.raises(SystemExit) as exit:
-            main()
-        out, err = capsys.readouterr()
-        return exit.value.code or 0, out, err
-
-    return run
-
-
-def test_the_command_prints_the_report_and_writes_it(command, sets, tmp_path):
+def test_the_command_prints_the_report_and_writes_it(run, sets, tmp_path):
     arguments = ("compare", f"poor={sets / 'reports'}", "bm25", "--data", sets / "words", "--data", sets / "more")
-    code, out, err = command(*arguments, "--output", tmp_path / "out")
+    code, out, err = run(*arguments, "--output", tmp_path / "out")
     assert code == 0
     assert out.startswith("# ndcg@10 (full protocol)")
     assert "Wrote " in err
     assert (tmp_path / "out" / "report.html").is_file()
-    code, out, _ = command(*arguments, "--json", "--all-pairs", "--baseline", "bm25", "--metric", "map")
+    code, out, _ = run(*arguments, "--json", "--all-pairs", "--baseline", "bm25", "--metric", "map")
     content = json.loads(out)
     assert (code, content["baseline"], content["metric"]) == (0, "bm25", "map")
 
 
-def test_the_commands_failures_are_one_line(command, sets):
-    code, out, err = command("compare", sets / "nowhere.json", "bm25")
+def test_the_commands_failures_are_one_line(run, sets):
+    code, out, err = run("compare", sets / "nowhere.json", "bm25")
     assert (code, out) == (1, "")
     assert err.splitlines() == [line for line in err.splitlines() if line.startswith("Error: ")]
     assert "nowhere.json does not exist" in err
