@@ -186,6 +186,11 @@ class Optimization(Section):
     save_steps: PositiveInt | None = Field(None, description="steps between checkpoints; absent: none are kept")
     save_total_limit: PositiveInt = Field(2, description="checkpoints kept, the newest")
 
+    @property
+    def place(self) -> str | None:
+        """The device as Sentence Transformers takes it: None leaves the choice to it."""
+        return None if self.device == "auto" else self.device
+
     @model_validator(mode="after")
     def _check_duration(self) -> "Optimization":
         return _exactly_one(self, "epochs", "max_steps")

@@ -196,12 +196,12 @@ def build_start(recipe: Recipe) -> SentenceTransformer:
 
 def _start(recipe: Recipe, training_set: TrainingSet) -> SentenceTransformer:
     # The trainer moves the model of each of several processes to a GPU of its own.
-    device = recipe.train.device if Processes.here().count == 1 else "cpu"
+    device = recipe.train.place if Processes.here().count == 1 else "cpu"
     return build_sentence_transformer(
         recipe.model,
         tokenizer_texts(recipe.data, training_set),
         seed=recipe.train.seed,
-        device=None if device == "auto" else device,
+        device=device,
     )
 
 

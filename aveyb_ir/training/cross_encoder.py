@@ -11,19 +11,18 @@ from sentence_transformers import CrossEncoder
 from sentence_transformers.cross_encoder.losses import BinaryCrossEntropyLoss, LambdaLoss, ListNetLoss, RankNetLoss
 from torch import nn
 
-import aveyb_ir.models  # noqa: F401 (registers Avey-B with transformers)
 from aveyb_ir.data import TrainingRow
-from aveyb_ir.errors import DataError, ModelError
+from aveyb_ir.errors import DataError
 from aveyb_ir.tasks import RerankerModel, RerankerRecipe, RerankerTrainSection
+from aveyb_ir.training.cross_encoder_loading import load_cross_encoder
 from aveyb_ir.training.fresh import save_fresh_backbone
+from aveyb_ir.training.model import set_length_limit
 from aveyb_ir.training.progress import LossLog
 from aveyb_ir.training.row_trainer import CrossEncoderRowTrainer
 from aveyb_ir.training.rows import fingerprint_of, read_rows, source_of
 from aveyb_ir.training.task_run import Task, TaskResult, run_task
 
 logger = logging.getLogger(__name__)
-
-_UNBOUNDED_POSITIONS = 2**31
 
 
 def train_reranker(
@@ -72,7 +71,7 @@ def _prepare(recipe: RerankerRecipe, log: LossLog, working: Path) -> Task:
 
 
 def _start(recipe: RerankerRecipe, texts_for_tokenizer: Iterable[str]) -> CrossEncoder:
-    device = None if recipe.train.device == "auto" else recipe.train.device
+    device = recipe.train.place
     if recipe.model.start is not None:
         return _load(recipe.model.start, recipe.model, device)
     with tempfile.TemporaryDirectory() as folder:
@@ -81,24 +80,16 @@ def _start(recipe: RerankerRecipe, texts_for_tokenizer: Iterable[str]) -> CrossE
 
 
 def _load(name: str, section: RerankerModel, device: str | None) -> CrossEncoder:
-    # Training keeps its weights in float32, whatever the checkpoint was stored in.
-    try:
-        model = CrossEncoder(
-            name,
-            num_labels=1,
-            max_length=section.max_length,
-            device=device,
-            model_kwargs={"dtype": torch.float32},
-        )
-    except Exception as error:  # the library raises a dozen kinds of these; all mean that this model cannot be loaded
-        reason = " ".join(str(error).split())
-        raise ModelError(
-            f"model.start: got {name!r}, expected a model folder or Hub name; check the path or the network "
-            f"({type(error).__name__}: {reason})"
-        ) from error
-    positions = getattr(model.config, "max_position_embeddings", 0)
-    if section.max_length is None and positions >= _UNBOUNDED_POSITIONS:
-        model.max_seq_length = positions
+    model = load_cross_encoder(
+        name,
+        "model.start",
+        num_labels=1,
+        max_length=section.max_length,
+        device=device,
+        # Training keeps its weights in float32, whatever the checkpoint was stored in.
+        model_kwargs={"dtype": torch.float32},
+    )
+    set_length_limit(model, section.max_length)
     return model
 
 

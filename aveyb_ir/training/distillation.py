@@ -71,8 +71,7 @@ def _prepare(recipe: DistillRecipe, log: LossLog, working: Path) -> Task:
         check_scored(rows, source)
     candidates = candidates_of(rows, recipe.data.negatives or 0, source)
     texts = (text for one in candidates for text in (one.query, *one.documents))
-    place = _place(recipe)
-    model = build_sentence_transformer(recipe.model, texts, seed=recipe.train.seed, device=place)
+    model = build_sentence_transformer(recipe.model, texts, seed=recipe.train.seed, device=recipe.train.place)
     labels, loss, teacher = _lesson(recipe, model, candidates, working)
     trainer = RetrieverRowTrainer(model, recipe.train, _dataset(candidates, labels), loss, log, working)
     logger.info(
@@ -86,10 +85,6 @@ def _prepare(recipe: DistillRecipe, log: LossLog, working: Path) -> Task:
     return Task(trainer, len(candidates), lambda folder: model.save_pretrained(str(folder)), facts)
 
 
-def _place(recipe: DistillRecipe) -> str | None:
-    return None if recipe.train.device == "auto" else recipe.train.device
-
-
 def _lesson(
     recipe: DistillRecipe, model: SentenceTransformer, candidates: Sequence[Candidates], working: Path
 ) -> tuple[NDArray[Any], nn.Module, str | None]:
@@ -100,9 +95,9 @@ def _lesson(
         return np.array([one.scores for one in candidates], dtype=np.float32), loss, None
     folder = working / _TEACHER_FOLDER if teacher.kept is None else Path(teacher.kept)
     if teacher.kind == "cross_encoder":
-        scores, fingerprint = cross_encoder_scores(teacher, candidates, folder, _place(recipe))
+        scores, fingerprint = cross_encoder_scores(teacher, candidates, folder, recipe.train.place)
         return scores, loss, fingerprint
-    vectors = teacher_vectors(teacher, candidates, folder, _place(recipe))
+    vectors = teacher_vectors(teacher, candidates, folder, recipe.train.place)
     if recipe.distill.loss != "embedding":
         return bi_encoder_scores(vectors, candidates), loss, vectors.fingerprint
     labels = np.array([vectors.rows_of(one) for one in candidates], dtype=np.int64)

@@ -7,16 +7,15 @@ from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
-from sentence_transformers import CrossEncoder
 from torch import nn
 
-import aveyb_ir.models  # noqa: F401 (registers Avey-B with transformers)
 from aveyb_ir.data import Document
 from aveyb_ir.encoding import Encoder
 from aveyb_ir.encoding.fingerprint import hash_weights
-from aveyb_ir.errors import DataError, ModelError
+from aveyb_ir.errors import DataError
 from aveyb_ir.retrieval.vectors_at_hand import VectorsAtHand
 from aveyb_ir.tasks import TeacherSection
+from aveyb_ir.training.cross_encoder_loading import check_one_score, load_cross_encoder
 from aveyb_ir.training.progress import on_terminal
 from aveyb_ir.training.rows import Candidates
 
@@ -101,7 +100,8 @@ def cross_encoder_scores(
         ModelError: the teacher cannot be loaded, or has more than one label.
         DataError: the kept file is damaged or cannot be written.
     """
-    teacher = _load_cross_encoder(section, device)
+    teacher = load_cross_encoder(section.model, "teacher.model", device=device, max_length=section.max_length)
+    check_one_score(teacher, "teacher.model")
     fingerprint = hash_weights(teacher)
     pairs = [(one.query, text) for one in candidates for text in one.documents]
     key = _digest([fingerprint, str(section.max_length), *(part for pair in pairs for part in pair)])
@@ -111,23 +111,6 @@ def cross_encoder_scores(
         scores = teacher.predict(pairs, activation_fn=nn.Identity(), show_progress_bar=on_terminal())
         _save(file, np.asarray(scores, dtype=np.float32).reshape(shape))
     return _read(file, shape), fingerprint
-
-
-def _load_cross_encoder(section: TeacherSection, device: str | None) -> CrossEncoder:
-    try:
-        teacher = CrossEncoder(section.model, device=device, max_length=section.max_length)
-    except Exception as error:  # the library raises a dozen kinds of these; all mean that this model cannot be loaded
-        reason = " ".join(str(error).split())
-        raise ModelError(
-            f"teacher.model: got {section.model!r}, expected a cross-encoder folder or Hub name; check the path or the "
-            f"network ({type(error).__name__}: {reason})"
-        ) from error
-    if teacher.num_labels != 1:
-        raise ModelError(
-            f"teacher.model: got {section.model!r} with {teacher.num_labels} labels, expected one score for a pair; "
-            "choose a reranker"
-        )
-    return teacher
 
 
 def _save(file: Path, scores: NDArray[np.float32]) -> None:

@@ -21,7 +21,7 @@ from aveyb_ir.training.mining_questions import MiningData, open_mining_data
 from aveyb_ir.training.mining_scoring import (
     Scoring,
     cross_encoder_details,
-    load_cross_encoder,
+    judging,
     scoring_by_cross_encoder,
     scoring_by_search,
 )
@@ -148,7 +148,7 @@ def mine(
         source = replace(source, documents=dense.documents)
     reader = None
     if cross_encoder is not None:
-        reader = load_cross_encoder(cross_encoder, None if dense is None else dense.encoder.model.device)
+        reader = judging(cross_encoder, None if dense is None else dense.encoder.model.device)
         rules = rules if rules.has_margin else replace(rules, absolute_margin=0.0)
     mining = _Mining(rules, source, dense, by_words or bm25, reader, progress or _tell_nobody)
     return mining.write(files)

@@ -10,9 +10,9 @@ import numpy as np
 import torch
 from sentence_transformers import CrossEncoder
 
-import aveyb_ir.models  # noqa: F401 (registers Avey-B with transformers)
 from aveyb_ir.encoding.fingerprint import hash_weights
 from aveyb_ir.errors import ModelError
+from aveyb_ir.training.cross_encoder_loading import check_one_score, load_cross_encoder
 from aveyb_ir.training.mining_choice import Judge, MiningRules, Pair
 from aveyb_ir.training.mining_questions import MiningData
 from aveyb_ir.training.mining_search import Candidates
@@ -70,26 +70,15 @@ def scoring_by_cross_encoder(
     return Scoring("cross_encoder", judge, positives)
 
 
-def load_cross_encoder(model: CrossEncoder | str | os.PathLike[str], device: torch.device | None) -> CrossEncoder:
-    """Load a cross encoder that gives one score a pair, by folder or Hub name.
+def judging(model: CrossEncoder | str | os.PathLike[str], device: torch.device | None) -> CrossEncoder:
+    """Give a cross encoder that scores pairs, loaded if it is a folder or Hub name.
 
     Raises:
         ModelError: it cannot be loaded, or gives several numbers.
     """
     if not isinstance(model, CrossEncoder):
-        name = os.fspath(model)
-        try:
-            model = CrossEncoder(name, device=None if device is None else str(device))
-        except Exception as error:  # the library raises a dozen kinds of these; all mean that it cannot be loaded
-            raise ModelError(
-                f"Cannot load the cross encoder {name!r} ({type(error).__name__}: {' '.join(str(error).split())}); "
-                "expected the folder or Hub name of a Sentence Transformers CrossEncoder; check the name"
-            ) from error
-    if model.num_labels != 1:
-        raise ModelError(
-            f"cross encoder {_name_of(model)!r} gives {model.num_labels} numbers a pair; expected one, how well the "
-            "document answers the query; choose a reranker"
-        )
+        model = load_cross_encoder(os.fspath(model), "cross_encoder", device=None if device is None else str(device))
+    check_one_score(model, "cross_encoder")
     return model
 
 

@@ -3,11 +3,12 @@
 import tempfile
 import warnings
 from collections.abc import Iterable
+from typing import Any
 
 import torch
 from sentence_transformers import SentenceTransformer
 from sentence_transformers.sentence_transformer.model_card import SentenceTransformerModelCardData
-from sentence_transformers.sentence_transformer.modules import Normalize, Pooling, Transformer
+from sentence_transformers.sentence_transformer.modules import Normalize, Pooling
 
 from aveyb_ir.config import ModelSection
 from aveyb_ir.encoding import load_sentence_transformer
@@ -42,7 +43,7 @@ def build_sentence_transformer(
             save_fresh_backbone(folder, section, texts_for_tokenizer, seed=seed)
             loaded = _load(folder, "model.fresh")
     transformer = loaded[0]
-    _set_length_limit(transformer, section.max_length)
+    set_length_limit(transformer, section.max_length)
     if section.append_eos:
         append_end_symbol(transformer.tokenizer)
     prompts = loaded.prompts if section.prompts is None else section.prompts.model_dump()
@@ -83,7 +84,7 @@ def _pooling_of(model: SentenceTransformer) -> str:
     return pooling if isinstance(pooling, str) else "+".join(pooling)
 
 
-def _set_length_limit(transformer: Transformer, max_length: int | None) -> None:
+def set_length_limit(transformer: Any, max_length: int | None) -> None:
     """Apply the recipe's limit; without one, lift what the tokenizer says if the backbone can read any length."""
     num_positions = getattr(transformer.config, "max_position_embeddings", 0)
     if max_length is not None:

@@ -308,7 +308,7 @@ def test_a_narrow_teacher_needs_a_learned_projection(make: MakeDistill, bert_dir
 
 def test_a_teacher_that_is_none_is_refused(make: MakeDistill) -> None:
     teacher = {"model": "/nowhere", "kind": "cross_encoder"}
-    with pytest.raises(ModelError, match=r"teacher.model: got '/nowhere', expected a cross-encoder"):
+    with pytest.raises(ModelError, match=r"teacher.model: got '/nowhere', expected a model folder"):
         distill(make(teacher=teacher, max_steps=1))
 
 
