@@ -5,8 +5,13 @@ import json
 from collections.abc import Iterator, Sequence
 from io import StringIO
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from aveyb_ir.evaluation.first_tokens_quality import FirstTokens
+from aveyb_ir.evaluation.saved_views import save_views
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 _COLUMNS = (
     *("model", "view", "limit", "ndcg_at_10", "interval_low", "interval_high", "loss", "loss_low", "loss_high"),
@@ -21,19 +26,12 @@ def first_tokens_table(rows: Sequence[FirstTokens]) -> str:
 
 def save_first_tokens(rows: Sequence[FirstTokens], folder: str | Path) -> list[Path]:
     """Write `first_tokens.json` (single queries too), `.csv`, `.md` and `.png` and return their paths."""
-    folder = Path(folder)
-    folder.mkdir(parents=True, exist_ok=True)
     texts = {
         "json": json.dumps([row.to_json() for row in rows], indent=1) + "\n",
         "csv": _csv(rows),
         "md": first_tokens_table(rows) + "\n",
     }
-    for kind, text in texts.items():
-        partial = folder / f"first_tokens.{kind}.partial"
-        partial.write_text(text, encoding="utf-8", newline="\n")
-        partial.replace(folder / f"first_tokens.{kind}")
-    _draw(rows, folder / "first_tokens.png")
-    return [folder / f"first_tokens.{kind}" for kind in (*texts, "png")]
+    return save_views(folder, "first_tokens", texts, _drawn(rows))
 
 
 def _lines(rows: Sequence[FirstTokens]) -> Iterator[str]:
@@ -61,7 +59,7 @@ def _csv(rows: Sequence[FirstTokens]) -> str:
     return text.getvalue()
 
 
-def _draw(rows: Sequence[FirstTokens], path: Path) -> None:
+def _drawn(rows: Sequence[FirstTokens]) -> "Figure":
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(7, 4.5), layout="constrained")
@@ -79,6 +77,4 @@ def _draw(rows: Sequence[FirstTokens], path: Path) -> None:
     axes.set(xlabel="tokens read of each document", ylabel="NDCG@10, with 95 % bootstrap interval")
     axes.grid(alpha=0.3)
     axes.legend()
-    partial = path.with_name(path.name + ".partial")
-    figure.savefig(partial, format="png", dpi=150)
-    partial.replace(path)
+    return figure

@@ -5,9 +5,13 @@ import json
 from collections.abc import Iterator, Sequence
 from io import StringIO
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from aveyb_ir.evaluation.needle_quality import NeedleCell, NeedleReport
+from aveyb_ir.evaluation.saved_views import save_views
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 _COLUMNS = ("model", "view", "length", "depth", "questions", "success_at_1", "mrr", "found_in_place")
 
@@ -19,8 +23,6 @@ def needle_table(report: NeedleReport) -> str:
 
 def save_needle(report: NeedleReport, folder: str | Path) -> list[Path]:
     """Write `needle.json`, `needle.csv`, `needle.md` and `needle.png` and return their paths."""
-    folder = Path(folder)
-    folder.mkdir(parents=True, exist_ok=True)
     rows = StringIO()
     writer = csv.DictWriter(rows, _COLUMNS, lineterminator="\n")
     writer.writeheader()
@@ -29,12 +31,7 @@ def save_needle(report: NeedleReport, folder: str | Path) -> list[Path]:
         writer.writerow({name: values[name] for name in _COLUMNS})
     texts = {"json": json.dumps(report.to_json(), indent=1) + "\n", "csv": rows.getvalue()}
     texts["md"] = needle_table(report) + "\n"
-    for kind, text in texts.items():
-        partial = folder / f"needle.{kind}.partial"
-        partial.write_text(text, encoding="utf-8", newline="\n")
-        partial.replace(folder / f"needle.{kind}")
-    _draw(report, folder / "needle.png")
-    return [folder / f"needle.{kind}" for kind in (*texts, "png")]
+    return save_views(folder, "needle", texts, _drawn(report))
 
 
 def panels(report: NeedleReport) -> dict[tuple[str, str], list[NeedleCell]]:
@@ -89,7 +86,7 @@ def _named(view: str) -> str:
     return "the document's one vector" if view == "document" else "the document's best chunk"
 
 
-def _draw(report: NeedleReport, path: Path) -> None:
+def _drawn(report: NeedleReport) -> "Figure":
     from matplotlib.figure import Figure
 
     shown = panels(report)
@@ -113,6 +110,4 @@ def _draw(report: NeedleReport, path: Path) -> None:
     axes.set_xlabel("tokens per document")
     label = f"success@1 among {report.candidates} documents (chance {1 / report.candidates:.2f})"
     figure.colorbar(image, ax=figure.axes, label=label if len(shown) > 1 else "success@1")
-    partial = path.with_name(path.name + ".partial")
-    figure.savefig(partial, format="png", dpi=150)
-    partial.replace(path)
+    return figure

@@ -5,6 +5,7 @@ from pathlib import Path
 
 from matplotlib.figure import Figure
 
+from aveyb_ir.data import replacing
 from aveyb_ir.training.development import SELECTED_BY
 
 CURVE_FILE = "curve.png"
@@ -38,6 +39,5 @@ def plot_curve(path: Path, log: Sequence[Mapping[str, float]], best_step: int | 
             right.annotate(
                 f"{kept[1]:.4f} at step {kept[0]}", kept, xytext=(0, 8), textcoords="offset points", ha="center"
             )
-    partial = path.with_name(f".{path.name}.partial")
-    figure.savefig(partial, format="png", dpi=150)
-    partial.replace(path)
+    with replacing(path) as partial:
+        figure.savefig(partial, format="png", dpi=150)
