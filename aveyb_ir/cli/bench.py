@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from aveyb_ir.cli.options import Device, Dtype, Json
+from aveyb_ir.cli.options import Device, Dtype, Json, count, several
 from aveyb_ir.cli.output import print_json
 
 
@@ -40,7 +40,8 @@ def bench(
     if training:
         _training(models, batch_size or 64, size or "small", repeats, device, dtype, json)
         return
-    counts = {"lengths": _numbers(lengths), "memory": _numbers(memory), "ranker": _numbers(ranker)}
+    texts = {"lengths": lengths, "memory": memory, "ranker": ranker}
+    counts = {name: several(text, count) for name, text in texts.items()}
     from aveyb_ir.bench import bench as run
     from aveyb_ir.bench import save, table
     from aveyb_ir.bench.subjects import NAMES
@@ -90,13 +91,3 @@ def _training(
         print_json([asdict(timing) for timing in timings])
     else:
         typer.echo(training_table(timings))
-
-
-def _numbers(text: str) -> list[int]:
-    try:
-        numbers = [int(part.replace("_", "")) for part in text.split(",") if part.strip()]
-    except ValueError:
-        raise typer.BadParameter(f"{text!r} is not a list of numbers such as 16,128") from None
-    if any(number < 1 for number in numbers):
-        raise typer.BadParameter(f"{text!r} has a number below 1")
-    return numbers

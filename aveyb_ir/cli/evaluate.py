@@ -1,6 +1,7 @@
 """`aveyb-ir evaluate`."""
 
 from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -181,10 +182,11 @@ def _of_system(
     elif model != "bm25":
         system = Encoder(model or "", **encoder)
     for source in data:
-        with counting("Encoded") as progress:
+        with counting() as tell:
+            progress = partial(tell, "documents encoded")
             evaluations = [evaluate(system, source, name=name, write_run=write_run, progress=progress, **options)]
-        if bm25 and system != "bm25":
-            with counting("BM25") as progress:
+            if bm25 and system != "bm25":
+                progress = partial(tell, "documents read for BM25")
                 evaluations.append(evaluate("bm25", source, progress=progress, **{**options, "vectors": None}))
         yield evaluations
 

@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from aveyb_ir.cli.options import Device, Dtype, Json
+from aveyb_ir.cli.options import Device, Dtype, Json, count, several, share
 from aveyb_ir.cli.output import print_json
 
 app = typer.Typer(help="Measure what the length of documents does to retrieval.", no_args_is_help=True)
@@ -41,13 +41,13 @@ def needle(
     json: Json = False,
 ) -> None:
     """Hide facts at several depths of longer and longer documents and see which questions still find theirs."""
-    counts, places = _numbers(lengths), _numbers(depths)
+    counts, places = several(lengths, count), several(depths, share)
     from aveyb_ir.evaluation import needle as run
     from aveyb_ir.evaluation import needle_table, save_needle
 
     report = run(
         models,
-        lengths=[int(count) for count in counts],
+        lengths=counts,
         depths=places,
         needles=needles,
         distractors=distractors,
@@ -84,9 +84,7 @@ def first_tokens(
     json: Json = False,
 ) -> None:
     """Measure retrieval by the first tokens of documents only, for more and more of them, against whole documents."""
-    parts = [part.strip() for part in limits.split(",") if part.strip()]
-    numbers = iter(_numbers(",".join(part for part in parts if part != "whole")))
-    wanted = [None if part == "whole" else int(next(numbers)) for part in parts]
+    wanted = several(limits, lambda part: None if part == "whole" else count(part))
     from aveyb_ir.evaluation import first_tokens as run
     from aveyb_ir.evaluation import first_tokens_table, save_first_tokens
 
@@ -107,10 +105,3 @@ def first_tokens(
         print_json([row.to_json() for row in rows])
     else:
         typer.echo(first_tokens_table(rows))
-
-
-def _numbers(text: str) -> list[float]:
-    try:
-        return [float(part.replace("_", "")) for part in text.split(",") if part.strip()]
-    except ValueError:
-        raise typer.BadParameter(f"{text!r} is not a list of numbers such as 1000,2000") from None

@@ -1,14 +1,12 @@
 """`aveyb-ir mine`."""
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from aveyb_ir.cli.options import Device, Dtype, Json, MaxLength, Overwrite
-from aveyb_ir.cli.output import print_fields, print_json, print_rows
+from aveyb_ir.cli.output import counting, print_fields, print_json, print_rows
 
 if TYPE_CHECKING:
     from aveyb_ir.training import MiningResult
@@ -53,7 +51,7 @@ def mine(
     """Find hard negatives with a model (--model) or an index (--index), and write a file to train from."""
     if (model is None) == (index is None):
         raise typer.BadParameter("give one of --model and --index")
-    with _counting() as progress:
+    with counting() as progress:
         result = _mined(
             model,
             index,
@@ -126,27 +124,3 @@ def _print(result: "MiningResult") -> None:
             ]
         )
     typer.echo(f"written to {result.output}, record in {result.record}")
-
-
-@contextmanager
-def _counting() -> "Iterator[Callable[[str, int], None]]":
-    """Show on a terminal what is being done, how much of it is done and how fast; yields what to call."""
-    from rich.console import Console
-    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
-
-    console = Console(stderr=True)
-    columns = (
-        SpinnerColumn(),
-        TextColumn("{task.completed:,.0f} {task.description}"),
-        TextColumn("{task.speed:,.0f}/s"),
-        TimeElapsedColumn(),
-    )
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
-        tasks: dict[str, Any] = {}
-
-        def tell(what: str, count: int) -> None:
-            if what not in tasks:
-                tasks[what] = progress.add_task(what, total=None)
-            progress.advance(tasks[what], count)
-
-        yield tell

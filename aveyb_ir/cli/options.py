@@ -1,8 +1,11 @@
 """Options that several commands share."""
 
-from typing import Annotated
+from collections.abc import Callable
+from typing import Annotated, TypeVar
 
 import typer
+
+_T = TypeVar("_T")
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace what an earlier run wrote there.")]
@@ -11,3 +14,29 @@ Dtype = Annotated[str | None, typer.Option(help="float32, bfloat16 or float16; b
 MaxLength = Annotated[
     int | None, typer.Option(min=1, help="Tokens kept of each text; by default the model's own limit.")
 ]
+
+
+def several(text: str, read: Callable[[str], _T]) -> list[_T]:
+    """Take an option's comma-separated values apart; what `read` refuses is wrong usage."""
+    try:
+        return [read(part.strip()) for part in text.split(",") if part.strip()]
+    except ValueError as error:
+        raise typer.BadParameter(f"{text!r} has {error}") from None
+
+
+def count(text: str) -> int:
+    """Read a whole number from 1. Raises ValueError."""
+    if not text.replace("_", "").isdecimal() or int(text) < 1:
+        raise ValueError(f"{text!r}, expected whole numbers from 1, such as 1000,2000")
+    return int(text)
+
+
+def share(text: str) -> float:
+    """Read a number of per cent. Raises ValueError."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = -1.0
+    if not 0 <= value <= 100:
+        raise ValueError(f"{text!r}, expected numbers from 0 to 100, such as 0,50,100")
+    return value

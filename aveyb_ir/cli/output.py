@@ -63,18 +63,24 @@ def print_evaluation(evaluation: "Evaluation") -> None:
 
 
 @contextmanager
-def counting(what: str) -> Iterator[Callable[[int], None]]:
-    """Show on a terminal how many documents are done and how fast; yields what to call with each count."""
+def counting() -> Iterator[Callable[[str, int], None]]:
+    """Show on a terminal what is being done, how much of it is done and how fast; yields what to call."""
     from rich.console import Console
     from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
     console = Console(stderr=True)
     columns = (
         SpinnerColumn(),
-        TextColumn("{task.description} {task.completed:,.0f} documents"),
+        TextColumn("{task.completed:,.0f} {task.description}"),
         TextColumn("{task.speed:,.0f}/s"),
         TimeElapsedColumn(),
     )
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
-        task = progress.add_task(what, total=None)
-        yield lambda count: progress.advance(task, count)
+        tasks: dict[str, Any] = {}
+
+        def tell(what: str, count: int) -> None:
+            if what not in tasks:
+                tasks[what] = progress.add_task(what, total=None)
+            progress.advance(tasks[what], count)
+
+        yield tell

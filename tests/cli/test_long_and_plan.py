@@ -72,3 +72,18 @@ def test_mistyped_paths_are_one_line(run, avey_dir, tmp_path):
         code, out, err = run(*arguments)
         assert (code, out) == (1, "")
         assert "nowhere" in err.splitlines()[-1]
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "expected"),
+    [
+        ("--lengths", "inf", "'inf', expected whole numbers from 1"),
+        ("--lengths", "1000,-5", "'-5', expected whole numbers from 1"),
+        ("--depths", "nan", "'nan', expected numbers from 0 to 100"),
+        ("--depths", "0,101", "'101', expected numbers from 0 to 100"),
+    ],
+)
+def test_numbers_that_are_none_are_wrong_usage(run, option, value, expected):
+    code, out, err = run("long", "needle", "any-model", option, value)
+    assert (code, out) == (2, "")
+    assert expected in " ".join(err.replace("│", " ").split())
