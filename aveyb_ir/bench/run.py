@@ -89,7 +89,10 @@ def bench(
     subjects = [
         replace(build_subject(source, dtype=precision, **options), name=label) for label, source in named.items()
     ]
-    report = BenchReport({**_setting(str(place), precision), "size": size, "tail": tail, "batch_size": batch_size})
+    setting = {**_setting(str(place), precision), "batch_size": batch_size}
+    if any(source in NAMES for source in named.values()):  # folders have a size and a tail of their own
+        setting |= {"size": size, "tail": tail}
+    report = BenchReport(setting)
     rate = Rate(str(place), precision)
     for length in sorted(lengths):
         able = [subject for subject in subjects if _is_affordable(subject, length, max_seconds, report)]

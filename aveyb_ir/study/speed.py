@@ -91,7 +91,7 @@ def _index_numbers(
         retrievers = {}
         for label, encoder in encoders.items():
             index = Index.build(Path(temporary) / label, documents, encoder=encoder)
-            numbers[label]["index bytes/doc"] = _size(Path(temporary) / label) / len(documents)
+            numbers[label]["index bytes/doc"] = index.info()["bytes"] / len(documents)
             retrievers[label] = Retriever(index)
         latencies = _latencies(retrievers, queries)
     for label, milliseconds in latencies.items():
@@ -115,7 +115,3 @@ def _seconds(work: Callable[[Any], object], given: Any) -> float:
     start = time.perf_counter()
     work(given)
     return time.perf_counter() - start
-
-
-def _size(folder: Path) -> int:
-    return sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
