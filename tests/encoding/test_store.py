@@ -1,7 +1,6 @@
 """A store holds the encoder's vectors, goes on where a run stopped, and refuses to mix two runs."""
 
 import json
-import logging
 import subprocess
 import sys
 from dataclasses import replace
@@ -71,7 +70,6 @@ def test_empty_texts(model_dir, tmp_path):
 
 
 def test_long_texts_are_whole_unless_limited_and_cuts_are_counted(avey_dir, tmp_path, caplog):
-    logging.getLogger("aveyb_ir").propagate = True
     documents = [Document(record["_id"], record["text"]) for record in LONG]
     rows = {document.id: row for row, document in enumerate(documents)}
     whole, limited = Encoder(avey_dir), Encoder(avey_dir, max_length=512)
