@@ -46,6 +46,7 @@ def _prepare_streams() -> None:
 def _prepare_messages() -> None:
     """Send what the package logs and warns of to stderr, a line each; keep other libraries' chatter out."""
     os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
+    os.environ.setdefault("HF_HUB_VERBOSITY", "error")  # else every attempt to reach the Hub is a line
     os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
     logger = logging.getLogger("aveyb_ir")
     logger.handlers = [_ToStderr()]
