@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 if TYPE_CHECKING:
-    from aveyb_ir.evaluation import Evaluation
     from aveyb_ir.retrieval import Hit
 
 
@@ -52,14 +51,6 @@ def print_hits(hits: "Sequence[Hit]", *, lines: int = 2) -> None:
             typer.echo(f"    {line}")
     if not hits:
         typer.echo("no documents")
-
-
-def print_evaluation(evaluation: "Evaluation") -> None:
-    """Print the mean of each metric, and what a reader must know beside it."""
-    print_fields({name: f"{value:.4f}" for name, value in evaluation.metrics.items()})
-    typer.echo(f"over {evaluation.num_queries} judged queries")
-    for note in evaluation.notes():
-        typer.echo(note)
 
 
 @contextmanager

@@ -11,8 +11,6 @@ from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple
 
 import yaml
-from huggingface_hub import metadata_load, snapshot_download
-from huggingface_hub.errors import LocalEntryNotFoundError
 
 from aveyb_ir.data.records import is_data_file
 from aveyb_ir.errors import DataError
@@ -109,6 +107,9 @@ class HubDataset:
             return Path(self.location)
         if not _NAME.fullmatch(self.location):
             raise DataError(f"{self.location} is not a folder; expected one, or owner/name on the Hub; check the path")
+        from huggingface_hub import snapshot_download  # takes longer to import than most files to read
+        from huggingface_hub.errors import LocalEntryNotFoundError
+
         try:
             return Path(snapshot_download(self.location, repo_type="dataset", allow_patterns=patterns))
         except LocalEntryNotFoundError as error:
@@ -149,6 +150,8 @@ def _choice(where: str, what: str, there: tuple[str, ...], asked: str | None, pr
 
 
 def _declared_configs(readme: Path) -> dict[str, _Config]:
+    from huggingface_hub import metadata_load
+
     try:
         configs = (metadata_load(readme) or {}).get("configs") or []
         return {str(config["config_name"]): _config(config) for config in configs}

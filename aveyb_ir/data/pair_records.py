@@ -8,7 +8,6 @@ from typing import Any, TypeAlias
 from aveyb_ir.data.jsonl import parse_object
 from aveyb_ir.data.lines import read_lines
 from aveyb_ir.data.pair_fields import has_role
-from aveyb_ir.data.parquet import read_parquet
 from aveyb_ir.data.records import is_tsv
 
 Parse: TypeAlias = Callable[[], dict[str, Any]]
@@ -25,6 +24,8 @@ def pair_records(file: Path) -> Iterator[tuple[int, Parse]]:
         DataError: the file cannot be read.
     """
     if file.suffix == ".parquet":
+        from aveyb_ir.data.parquet import read_parquet
+
         for row, record in read_parquet(file):
             yield row, partial(dict, record)
     elif is_tsv(file):

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 from aveyb_ir.data.jsonl import read_jsonl
-from aveyb_ir.data.parquet import count_parquet_rows, read_parquet
 
 _DATA_FILE = re.compile(r".+\.(?:parquet|(?:jsonl|json|tsv)(?:\.gz)?)")
 _BLOCK_BYTES = 1 << 20
@@ -28,7 +27,11 @@ def read_records(file: Path) -> Iterator[tuple[int, dict[str, Any]]]:
     Raises:
         DataError: as `read_parquet` and `read_jsonl`.
     """
-    return read_parquet(file) if file.suffix == ".parquet" else read_jsonl(file)
+    if file.suffix != ".parquet":
+        return read_jsonl(file)
+    from aveyb_ir.data.parquet import read_parquet  # Arrow takes longer to import than most files to read
+
+    return read_parquet(file)
 
 
 def place(file: Path, number: int) -> str:
@@ -57,6 +60,8 @@ def _count(file: Path) -> int | None:
     if file.suffix == ".gz" or not file.is_file():
         return None
     if file.suffix == ".parquet":
+        from aveyb_ir.data.parquet import count_parquet_rows
+
         return count_parquet_rows(file)
     with file.open("rb") as stream:
         return sum(block.count(b"\n") for block in iter(lambda: stream.read(_BLOCK_BYTES), b""))
