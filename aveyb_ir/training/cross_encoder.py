@@ -12,9 +12,9 @@ from sentence_transformers.cross_encoder.losses import BinaryCrossEntropyLoss, L
 from torch import nn
 
 from aveyb_ir.data import TrainingRow
+from aveyb_ir.encoding.cross_encoders import load_cross_encoder
 from aveyb_ir.errors import DataError
 from aveyb_ir.tasks import RerankerModel, RerankerRecipe, RerankerTrainSection
-from aveyb_ir.training.cross_encoder_loading import load_cross_encoder
 from aveyb_ir.training.fresh import save_fresh_backbone
 from aveyb_ir.training.model import set_length_limit
 from aveyb_ir.training.progress import LossLog

@@ -11,11 +11,11 @@ from torch import nn
 
 from aveyb_ir.data import Document
 from aveyb_ir.encoding import Encoder
+from aveyb_ir.encoding.cross_encoders import check_one_score, load_cross_encoder
 from aveyb_ir.encoding.fingerprint import hash_weights
 from aveyb_ir.errors import DataError
 from aveyb_ir.retrieval.vectors_at_hand import VectorsAtHand
 from aveyb_ir.tasks import TeacherSection
-from aveyb_ir.training.cross_encoder_loading import check_one_score, load_cross_encoder
 from aveyb_ir.training.progress import on_terminal
 from aveyb_ir.training.rows import Candidates
 

@@ -10,9 +10,9 @@ import numpy as np
 import torch
 from sentence_transformers import CrossEncoder
 
+from aveyb_ir.encoding.cross_encoders import check_one_score, load_cross_encoder
 from aveyb_ir.encoding.fingerprint import hash_weights
 from aveyb_ir.errors import ModelError
-from aveyb_ir.training.cross_encoder_loading import check_one_score, load_cross_encoder
 from aveyb_ir.training.mining_choice import Judge, MiningRules, Pair
 from aveyb_ir.training.mining_questions import MiningData
 from aveyb_ir.training.mining_search import Candidates

@@ -1,4 +1,4 @@
-"""Cross-encoders by folder or Hub name, as a start to train from, a teacher or a judge."""
+"""Cross-encoders by folder or Hub name, as a reranker, a start to train from, a teacher or a judge."""
 
 from typing import Any
 
