@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from .configuration_aveyb import AveyBConfig
 from .packing_aveyb import Bucket, Chunks
-from .ranker_aveyb import distinct_token_scores, distinct_tokens_pay, maxsim, select, unit_rows, weights
+from .ranker_aveyb import distinct_token_scores, distinct_tokens_pay, maxsim, pin, select, unit_rows, weights
 
 _FEW_ROWS = 128
 
@@ -21,10 +21,14 @@ class AveyBRanker(nn.Module):
     def __init__(self, config: AveyBConfig) -> None:
         super().__init__()
         self.chunk_size, self.k, self.eps = config.chunk_size, config.k, config.eps
+        self.pin_first_chunk = config.pin_first_chunk
         self.down_proj = nn.Parameter(torch.empty(config.chunk_size, (config.k + 1) * config.chunk_size))
 
     def retrieve(self, embedding: nn.Embedding, token_T: Tensor, chunks: Chunks) -> tuple[Tensor, Tensor]:
         """Choose the chunks that come to each chunk, and their weights.
+
+        With `pin_first_chunk`, where a text's first chunk is not among those chosen, it takes place and weight of the
+        last of them; that weight is 1. The others keep theirs, which depend on the score of the chunk that left.
 
         Args:
             embedding: The token embeddings.
@@ -54,7 +58,10 @@ class AveyBRanker(nn.Module):
         retrieved_CK = chunk_CK >= 0
         if torch.is_grad_enabled() and embedding.weight.requires_grad:
             score_CK = self._scores_with_gradient(embedding, token_T, chunks, chunk_CK)
-        return chunk_CK, weights(score_CK, retrieved_CK)
+        weight_CK = weights(score_CK, retrieved_CK)
+        if self.pin_first_chunk:
+            chunk_CK = pin(chunk_CK, torch.searchsorted(chunks.text_C, chunks.text_C).to(device))
+        return chunk_CK, weight_CK
 
     def _scores(self, table_VD: Tensor, token_T: Tensor) -> Tensor:
         """Score every chunk of one text against every earlier one: (C, C) fp32, meaningful below the diagonal."""

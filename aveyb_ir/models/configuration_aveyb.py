@@ -21,6 +21,9 @@ class AveyBConfig(PreTrainedConfig):
         tail: What the positions after the last token of a text's last chunk do. ``"zero"`` is the published arithmetic:
             they start as zeros and are computed like tokens. ``"mask"``: they contribute nothing, and cost nothing.
         initializer_range: Standard deviation of fresh token embeddings.
+        pin_first_chunk: Bring a text's first chunk to every other one, whatever its score, so that all of a long text
+            sees what stands first, such as the query of a cross-encoder; `AveyBRanker.retrieve` says how. The released
+            models do not.
 
     Raises:
         ValueError: A value that no model can have.
@@ -41,6 +44,7 @@ class AveyBConfig(PreTrainedConfig):
         hidden_size: int | None = None,
         tail: str = "zero",
         initializer_range: float = 0.02,
+        pin_first_chunk: bool = False,
         tie_word_embeddings: bool = True,
         **kwargs: Any,
     ) -> None:
@@ -59,6 +63,11 @@ class AveyBConfig(PreTrainedConfig):
             )
         if tail not in TAILS:
             raise ValueError(f"Avey-B config: tail is {tail!r}; expected one of {', '.join(TAILS)}.")
+        if not isinstance(pin_first_chunk, bool) or (pin_first_chunk and not k):
+            raise ValueError(
+                f"Avey-B config: pin_first_chunk is {pin_first_chunk!r} with k {k}; "
+                "expected false, or true and a k from 1."
+            )
         self.vocab_size = vocab_size
         self.d_embed = d_embed
         self.n_layers = n_layers
@@ -69,4 +78,5 @@ class AveyBConfig(PreTrainedConfig):
         self.hidden_size = d_embed
         self.tail = tail
         self.initializer_range = initializer_range
+        self.pin_first_chunk = pin_first_chunk
         super().__init__(tie_word_embeddings=tie_word_embeddings, **kwargs)

@@ -11,7 +11,6 @@ R rows, D width of the states, K retrieved chunks, S positions of a whole chunk.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -22,34 +21,11 @@ from transformers.modeling_outputs import BaseModelOutput, MaskedLMOutput, Seque
 
 from .blocks_aveyb import AveyBLayer, AveyBRanker
 from .configuration_aveyb import AveyBConfig
-from .packing_aveyb import Bucket, Chunks, micro_batches
+from .packing_aveyb import Bucket, Chunks, ChunkStates, micro_batches
 from .strict_loading import StrictPreTrainedModel
 
 # Rows computed at a time without gradient: large enough to use the processor well, small enough for its caches.
 _MICRO_BATCH_ROWS = {"cpu": 1024, "cuda": 32768}
-
-
-@dataclass(frozen=True)
-class ChunkStates:
-    """What is kept of texts that are encoded whole: one vector for each chunk, and one for each text's first token.
-
-    Attributes:
-        chunks: The chunks, in text order.
-        mean_CD: Mean state of each chunk's tokens, fp32.
-        first_ND: State of each text's first token, fp32; zeros for a text without tokens.
-    """
-
-    chunks: Chunks
-    mean_CD: Tensor
-    first_ND: Tensor
-
-    def mean_of_texts(self) -> Tensor:
-        """Mean state of each text's tokens, (N, D) fp32; zeros for a text without tokens."""
-        device = self.mean_CD.device
-        length_C, text_C = self.chunks.length_C.to(device), self.chunks.text_C.to(device)
-        total_ND = torch.zeros_like(self.first_ND).index_add_(0, text_C, self.mean_CD * length_C.unsqueeze(-1))
-        length_N = torch.zeros(len(total_ND), device=device).index_add_(0, text_C, length_C.float())
-        return total_ND / length_N.clamp_min(1).unsqueeze(-1)
 
 
 class AveyBPreTrainedModel(StrictPreTrainedModel):
@@ -121,19 +97,35 @@ class AveyBPreTrainedModel(StrictPreTrainedModel):
                 first_ND[text_C[bucket.chunk_B[begins_B]]] = bucket.to_grid(rows_RD)[begins_B, 0].float()
         return ChunkStates(chunks, mean_CD, first_ND)
 
-    def _states(self, input_ids: Tensor, attention_mask: Tensor | None) -> Tensor:
-        mask_NL = torch.ones_like(input_ids) if attention_mask is None else attention_mask
-        mask_NL = mask_NL != 0
-        place_T = mask_NL.flatten().nonzero().flatten()
-        chunks = Chunks.of(mask_NL.sum(-1).tolist(), self.config.chunk_size)
-        width = self.config.d_embed
-        flat_PD = self.embed.weight.new_zeros(input_ids.numel(), width)
-        places, states = [place_T[:0]], [flat_PD[:0]]
-        for buckets, states_RD in self._stream(input_ids.flatten()[place_T], chunks):
+    @torch.no_grad()
+    def stream_states(self, token_T: Tensor, lengths: Sequence[int]) -> Iterator[tuple[Tensor, Tensor]]:
+        """Yield the states of texts of any length in bounded memory: those of a micro-batch of chunks at a time.
+
+        Args:
+            token_T: Token ids of all texts, back to back, on the model's device.
+            lengths: Tokens of each text.
+
+        Returns:
+            Positions (R,) in `token_T` and the states (R, D) there, every token once; the tokens of a chunk together
+            and in their order, chunks in any.
+        """
+        yield from self._token_states(token_T, Chunks.of(lengths, self.config.chunk_size))
+
+    def _token_states(self, token_T: Tensor, chunks: Chunks) -> Iterator[tuple[Tensor, Tensor]]:
+        for buckets, states_RD in self._stream(token_T, chunks):
             token_R = torch.cat([bucket.token_R for bucket in buckets])
             real_R = (token_R >= 0).nonzero().flatten()
             if real_R.numel() < token_R.numel():
                 token_R, states_RD = token_R[real_R], states_RD[real_R]
+            yield token_R, states_RD
+
+    def _states(self, input_ids: Tensor, attention_mask: Tensor | None) -> Tensor:
+        token_T, place_T, lengths = _unpadded(input_ids, attention_mask)
+        chunks = Chunks.of(lengths, self.config.chunk_size)
+        width = self.config.d_embed
+        flat_PD = self.embed.weight.new_zeros(input_ids.numel(), width)
+        places, states = [place_T[:0]], [flat_PD[:0]]
+        for token_R, states_RD in self._token_states(token_T, chunks):
             places.append(place_T[token_R])
             states.append(states_RD)
         states_TD = torch.cat(states)
@@ -277,14 +269,20 @@ class AveyBForSequenceClassification(AveyBPreTrainedModel):
         Returns:
             `logits` (N, num_labels), and `loss` where there are labels.
         """
-        states_NLD = self._states(input_ids, attention_mask)
-        mask_NL = torch.ones_like(input_ids) if attention_mask is None else attention_mask != 0
-        pooled_ND = states_NLD.sum(1) / mask_NL.sum(-1, keepdim=True).clamp_min(1)
-        logits_NV = self.classifier(self.dense(pooled_ND.to(states_NLD.dtype)))
+        logits_NV = self.classifier(self.dense(self._pooled(input_ids, attention_mask)))
         loss = None if labels is None else self._loss(logits_NV.float(), labels)
         if return_dict is False:
             return (logits_NV,) if loss is None else (loss, logits_NV)
         return SequenceClassifierOutput(loss=loss, logits=logits_NV)
+
+    def _pooled(self, input_ids: Tensor, attention_mask: Tensor | None) -> Tensor:
+        """Average the states of each text: (N, D), in bounded memory where no gradient is wanted."""
+        token_T, _, lengths = _unpadded(input_ids, attention_mask)
+        if not torch.is_grad_enabled():
+            return self.encode_chunks(token_T, lengths).mean_of_texts().to(self.dtype)
+        states_NLD = self._states(input_ids, attention_mask)
+        length_N1 = torch.tensor(lengths, device=states_NLD.device).clamp_min(1).unsqueeze(-1)
+        return (states_NLD.sum(1) / length_N1).to(states_NLD.dtype)
 
     def _loss(self, logits_NV: Tensor, labels: Tensor) -> Tensor:
         if self.config.num_labels == 1:
@@ -292,3 +290,10 @@ class AveyBForSequenceClassification(AveyBPreTrainedModel):
         if labels.is_floating_point():
             return F.binary_cross_entropy_with_logits(logits_NV, labels)
         return F.cross_entropy(logits_NV, labels)
+
+
+def _unpadded(input_ids: Tensor, attention_mask: Tensor | None) -> tuple[Tensor, Tensor, list[int]]:
+    """Take out masked positions: token ids (T,), their places in the flat batch (T,), and the tokens of each text."""
+    mask_NL = torch.ones_like(input_ids, dtype=torch.bool) if attention_mask is None else attention_mask != 0
+    place_T = mask_NL.flatten().nonzero().flatten()
+    return input_ids.flatten()[place_T], place_T, mask_NL.sum(-1).tolist()

@@ -3,7 +3,8 @@
 Token-wise work (norms, enricher, fuser) runs on a flat matrix of rows; only the mixing inside a chunk needs the chunk's
 shape, and takes it from its bucket.
 
-Shape letters: T tokens of all texts, C chunks of all texts, B chunks of a bucket, W the bucket's width, R rows.
+Shape letters: N texts, T tokens of all texts, C chunks of all texts, B chunks of a bucket, W the bucket's width,
+R rows, D width of the states.
 """
 
 from collections.abc import Iterator, Sequence
@@ -37,6 +38,29 @@ class Chunks:
 
     def __len__(self) -> int:
         return self.text_C.numel()
+
+
+@dataclass(frozen=True)
+class ChunkStates:
+    """What is kept of texts that are encoded whole: one vector for each chunk, and one for each text's first token.
+
+    Attributes:
+        chunks: The chunks, in text order.
+        mean_CD: Mean state of each chunk's tokens, fp32.
+        first_ND: State of each text's first token, fp32; zeros for a text without tokens.
+    """
+
+    chunks: Chunks
+    mean_CD: Tensor
+    first_ND: Tensor
+
+    def mean_of_texts(self) -> Tensor:
+        """Mean state of each text's tokens, (N, D) fp32; zeros for a text without tokens."""
+        device = self.mean_CD.device
+        length_C, text_C = self.chunks.length_C.to(device), self.chunks.text_C.to(device)
+        total_ND = torch.zeros_like(self.first_ND).index_add_(0, text_C, self.mean_CD * length_C.unsqueeze(-1))
+        length_N = torch.zeros(len(total_ND), device=device).index_add_(0, text_C, length_C.float())
+        return total_ND / length_N.clamp_min(1).unsqueeze(-1)
 
 
 @dataclass(frozen=True)

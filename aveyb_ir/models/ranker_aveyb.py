@@ -161,3 +161,18 @@ def weights(score_CK: Tensor, retrieved_CK: Tensor) -> Tensor:
     tiny = torch.finfo(score_CK.dtype).tiny
     smallest_C1 = torch.where(smallest_C1.abs() < tiny, tiny, smallest_C1)  # only zero embeddings score 0
     return (score_CK / smallest_C1).masked_fill(~retrieved_CK, 0.0)
+
+
+def pin(chunk_CK: Tensor, first_C: Tensor) -> Tensor:
+    """Put each text's first chunk in the place of the last selected one, where it was not selected itself.
+
+    The last place is that of the smallest score and has weight 1 (see `weights`), which the first chunk takes over. So
+    nothing jumps where the two scores meet, and a first chunk that scores nothing still arrives.
+
+    Args:
+        chunk_CK: What `select` chose, by number, -1 for none.
+        first_C: For each chunk the number of its text's first one.
+    """
+    last_C = chunk_CK[:, -1]
+    absent_C = (last_C >= 0) & (chunk_CK != first_C.unsqueeze(-1)).all(-1)
+    return torch.cat([chunk_CK[:, :-1], torch.where(absent_C, first_C, last_C).unsqueeze(-1)], dim=-1)

@@ -43,7 +43,10 @@ def _compressed(model: AveyBPreTrainedModel, chunks: list[Tensor], i: int) -> Te
         scores = torch.stack([(unit[i] @ unit[j].T).amax(-1).sum() for j in range(i)])
         best = scores.sort(descending=True, stable=True)
         weights = best.values[:kept] / best.values[kept - 1]
-        brought = [weight * chunks[int(j)] for weight, j in zip(weights, best.indices[:kept], strict=True)]
+        chosen = best.indices[:kept].tolist()
+        if model.config.pin_first_chunk and 0 not in chosen:
+            chosen[-1] = 0
+        brought = [weight * chunks[j] for weight, j in zip(weights, chosen, strict=True)]
     # Fewer than k chunks stand at the end of the matrix' columns for them; the first columns meet zeros.
     columns = model.ranker.down_proj[: len(own_SD), (k - kept) * size : k * size + len(own_SD)]
     return columns @ torch.cat([*brought, own_SD]) + own_SD
