@@ -13,10 +13,21 @@ from ._version import __version__
 if TYPE_CHECKING:
     from .encoding import Encoder
     from .evaluation import evaluate, evaluate_run
-    from .retrieval import Hit, Index, Retriever
+    from .retrieval import Hit, Index, Reranker, Retriever, load_reranker
     from .training import train
 
-__all__ = ["Encoder", "Hit", "Index", "Retriever", "__version__", "evaluate", "evaluate_run", "train"]
+__all__ = [
+    "Encoder",
+    "Hit",
+    "Index",
+    "Reranker",
+    "Retriever",
+    "__version__",
+    "evaluate",
+    "evaluate_run",
+    "load_reranker",
+    "train",
+]
 
 _ROOM_OF = {
     "Encoder": "encoding",
@@ -24,7 +35,9 @@ _ROOM_OF = {
     "evaluate_run": "evaluation",
     "Hit": "retrieval",
     "Index": "retrieval",
+    "Reranker": "retrieval",
     "Retriever": "retrieval",
+    "load_reranker": "retrieval",
     "train": "training",
 }
 

@@ -44,16 +44,7 @@ class PaddedForward:
     @torch.inference_mode()
     def __call__(self, token_ids: TokenIds) -> NDArray[np.float32]:
         """Encode texts of at least one token: (n, d) float32, not normalized unless the model does."""
-        tokenizer, device = self._model.tokenizer, self._model.device
-        width = max(len(ids) for ids in token_ids)
-        input_ids = np.full((len(token_ids), width), tokenizer.pad_token_id or 0, dtype=np.int64)
-        mask = np.zeros((len(token_ids), width), dtype=np.int64)
-        for row, ids in enumerate(token_ids):
-            place = slice(width - len(ids), width) if tokenizer.padding_side == "left" else slice(len(ids))
-            input_ids[row, place], mask[row, place] = ids, 1
-        features = {"input_ids": torch.from_numpy(input_ids), "attention_mask": torch.from_numpy(mask)}
-        features = {name: tensor.to(device) for name, tensor in features.items()}
-        return _to_numpy(self._model(features)["sentence_embedding"])
+        return _to_numpy(self._model(padded_features(self._model, token_ids))["sentence_embedding"])
 
 
 class WholeForward:
@@ -91,6 +82,19 @@ class WholeForward:
         for module in list(self._model)[2:]:
             features = module(features)
         return _to_numpy(features["sentence_embedding"])
+
+
+def padded_features(model: SentenceTransformer, token_ids: TokenIds) -> dict[str, torch.Tensor]:
+    """Lay a batch out at the length of its longest text, on the model's device and on its tokenizer's side."""
+    tokenizer = model.tokenizer
+    width = max(len(ids) for ids in token_ids)
+    input_ids = np.full((len(token_ids), width), tokenizer.pad_token_id or 0, dtype=np.int64)
+    mask = np.zeros((len(token_ids), width), dtype=np.int64)
+    for row, ids in enumerate(token_ids):
+        place = slice(width - len(ids), width) if tokenizer.padding_side == "left" else slice(len(ids))
+        input_ids[row, place], mask[row, place] = ids, 1
+    features = {"input_ids": torch.from_numpy(input_ids), "attention_mask": torch.from_numpy(mask)}
+    return {name: tensor.to(model.device) for name, tensor in features.items()}
 
 
 def _to_numpy(embedding: torch.Tensor) -> NDArray[np.float32]:

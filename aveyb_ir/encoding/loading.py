@@ -18,7 +18,7 @@ def load_sentence_transformer(
     Raises:
         ModelError: No such folder, an incomplete one, or a Hub name that cannot be had.
     """
-    _check_folder(name)
+    check_folder(name)
     place = None if device is None else str(device)
     try:
         return SentenceTransformer(str(name), device=place, model_kwargs={"dtype": dtype})
@@ -31,7 +31,8 @@ def load_sentence_transformer(
         ) from error
 
 
-def _check_folder(name: str | Path) -> None:
+def check_folder(name: str | Path) -> None:
+    """Raise ModelError unless a model may be there: a folder of one, or what can be a Hub name."""
     path = Path(name)
     if path.is_dir():
         if not (path / "modules.json").exists() and not (path / "config.json").exists():

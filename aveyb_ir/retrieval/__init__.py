@@ -1,23 +1,33 @@
 """From a query to hits."""
 
 from aveyb_ir.retrieval.bm25 import Bm25
+from aveyb_ir.retrieval.cross_encoder_reranker import CrossEncoderReranker
 from aveyb_ir.retrieval.exact import Answers, EncodedBlock, exact_search, search_vectors
 from aveyb_ir.retrieval.hits import Hit
 from aveyb_ir.retrieval.index import Index
 from aveyb_ir.retrieval.index_plan import Plan, plan
+from aveyb_ir.retrieval.late_interaction import LateInteraction, TokenMatch
+from aveyb_ir.retrieval.reranker_loading import load_reranker
+from aveyb_ir.retrieval.reranking import Reranker, rerank
 from aveyb_ir.retrieval.retriever import Retriever
 from aveyb_ir.retrieval.vectors_at_hand import VectorsAtHand
 
 __all__ = [
     "Answers",
     "Bm25",
+    "CrossEncoderReranker",
     "EncodedBlock",
     "Hit",
     "Index",
+    "LateInteraction",
     "Plan",
+    "Reranker",
     "Retriever",
+    "TokenMatch",
     "VectorsAtHand",
     "exact_search",
+    "load_reranker",
     "plan",
+    "rerank",
     "search_vectors",
 ]
