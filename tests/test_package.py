@@ -19,9 +19,11 @@ def test_public_names():
         "Encoder": "encoding",
         "Hit": "retrieval",
         "Index": "retrieval",
+        "Reranker": "retrieval",
         "Retriever": "retrieval",
         "evaluate": "evaluation",
         "evaluate_run": "evaluation",
+        "load_reranker": "retrieval",
         "train": "training",
     }
 

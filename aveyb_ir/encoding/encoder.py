@@ -43,10 +43,10 @@ class EncodingCounts:
         self.tokens_used += other.tokens_used
         self.texts_cut += other.texts_cut
 
-    def cuts(self, max_length: int | None) -> str:
+    def cuts(self, max_length: int | None, what: str = "texts") -> str:
         """Say how many texts were cut at a limit, and how much of all was read."""
         return (
-            f"{self.texts_cut} of {self.texts} texts cut at {max_length} tokens "
+            f"{self.texts_cut} of {self.texts} {what} cut at {max_length} tokens "
             f"({self.tokens_used} of {self.tokens} tokens used)."
         )
 

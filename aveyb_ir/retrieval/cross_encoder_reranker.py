@@ -85,7 +85,8 @@ class CrossEncoderReranker:
         self._token_budget = run_in_batches(
             lengths, self._token_budget, compute, padded=padded, device=self.model.device
         )
-        return np.split(scores, np.cumsum([len(texts) for texts in documents])[:-1])
+        ends = np.cumsum([len(texts) for texts in documents], dtype=np.int64)
+        return [scores[end - len(texts) : end] for texts, end in zip(documents, ends, strict=True)]
 
     @torch.inference_mode()
     def _logits(self, pairs: list[tuple[str, str]]) -> NDArray[np.float32]:
@@ -108,7 +109,7 @@ class CrossEncoderReranker:
         seen = EncodingCounts(len(pairs), int(full.sum()), int(used.sum()), int((used < full).sum()))
         self.counts.add(seen)
         if seen.texts_cut:
-            _log.warning(f"Of pairs of query and document: {seen.cuts(self.max_length)}")
+            _log.warning(seen.cuts(self.max_length, "pairs of query and document"))
         return np.maximum(used, 1)
 
     def _tell_long_queries(self, queries: Sequence[str]) -> None:
