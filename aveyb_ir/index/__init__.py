@@ -6,6 +6,7 @@ from aveyb_ir.index.identity import EncoderIdentity
 from aveyb_ir.index.named_specs import AutoSpec, load_spec
 from aveyb_ir.index.nearest import checked_top_k
 from aveyb_ir.index.reader import Hit, IndexDir
+from aveyb_ir.index.segment import Segment
 from aveyb_ir.index.spec import BUILT_IN, IndexSpec
 from aveyb_ir.index.spec_check import check_spec
 from aveyb_ir.index.writer import IndexWriter
@@ -19,6 +20,7 @@ __all__ = [
     "IndexDir",
     "IndexSpec",
     "IndexWriter",
+    "Segment",
     "check_spec",
     "checked_top_k",
     "faiss_bytes",

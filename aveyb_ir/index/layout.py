@@ -8,6 +8,7 @@
         embeddings.npy              float32 (vectors, dimension), unit length; zero vectors stay zero
         parts.npy                   for each vector: the row of its document and the characters it stands for
         faiss.index                 the FAISS index over embeddings.npy; none where all of them are compared
+        words.sqlite                counts of words, kept by the first search for them; no part of what is published
     DIR/encoding.partial/           what a build has encoded so far and a repeated one goes on with
     DIR/unpublished.partial         there until a new index is published: what else is there is no one's loss
 

@@ -151,6 +151,25 @@ class IndexDir:
             ids += [found[row] for row in rows]
         return ids
 
+    def ids_of(self, rows: Sequence[int]) -> list[str]:
+        """The ids of the documents in these rows, in this order. Raises ValueError for a row that holds none."""
+        wanted = [row for row in rows if row not in self._deleted]
+        found = {row: id for segment in self._segments for row, id in segment.table.ids(wanted).items()}
+        _require_all(rows, found, "row", self._layout)
+        return [found[row] for row in rows]
+
+    def matching(self, where: str) -> NDArray[np.int64]:
+        """The rows of the documents that meet a condition, as in `search`, ascending. Raises ValueError as it does."""
+        condition = Where.parse(where)
+        found = [segment.table.matching(condition) for segment in self._segments]
+        live = [rows[segment.is_live(rows)] for segment, rows in zip(self._segments, found, strict=True)]
+        return np.concatenate([np.empty(0, np.int64), *live])
+
+    @property
+    def segments(self) -> Sequence[Segment]:
+        """What it is made of, in the order of rows: pieces that never change, so what is derived of one stays true."""
+        return tuple(self._segments)
+
     def __iter__(self) -> Iterator[Document]:
         for segment in self._segments:
             for batch in segment.batches():

@@ -46,6 +46,7 @@ class Segment:
         for name, file in info.files.items():
             file.check_pages(layout.folder / name)
         self.info = info
+        self.folder = layout.folder
         self.table = DocumentTable.open(layout.documents)
         if info.files[layout.documents.name].pages is None:  # SQLite counts changes on its first page
             _check_count(layout.documents, "documents", len(self.table), info.documents)
@@ -76,6 +77,22 @@ class Segment:
         """The rows of the documents that can be found, ascending."""
         rows = self._parts["row"]
         return [int(row) for row in np.unique(rows if self._live is None else rows[self._live])]
+
+    def stored_rows(self) -> NDArray[np.int64]:
+        """The rows of all its documents, ascending, those that are deleted among them: they never change."""
+        return np.unique(self._parts["row"])
+
+    def is_live(self, rows: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Which of these rows of it hold a document that can be found."""
+        return ~np.isin(rows, self._deleted)
+
+    def stored_documents(self) -> Iterator[Document]:
+        """The documents of `stored_rows`, a bounded number of them in memory."""
+        rows = self.stored_rows().tolist()
+        for start in range(0, len(rows), _BATCH_DOCUMENTS):
+            batch = rows[start : start + _BATCH_DOCUMENTS]
+            found = self.table.documents(batch)
+            yield from (found[row] for row in batch)
 
     def vectors(self, row: int) -> NDArray[np.float32]:
         """The vectors of the document in a row, shape (parts, dimension); none if it is not here."""

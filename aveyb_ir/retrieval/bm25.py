@@ -7,13 +7,14 @@ from typing import Any
 import bm25s
 import numpy as np
 from bm25s.tokenization import Tokenizer
-from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS
 
 from aveyb_ir.data import Document, Run
 from aveyb_ir.errors import DataError
 from aveyb_ir.retrieval.best_hits import BestHits
+from aveyb_ir.retrieval.words import new_tokenizer
 
-_WORDS = r"\b\w+\b"
+K1, B = 0.9, 0.4
+"""How BM25 counts unless told otherwise; Anserini's defaults."""
 
 
 class Bm25:
@@ -29,7 +30,7 @@ class Bm25:
         self._ids = ids
 
     @classmethod
-    def build(cls, documents: Iterable[Document], *, k1: float = 0.9, b: float = 0.4) -> "Bm25":
+    def build(cls, documents: Iterable[Document], *, k1: float = K1, b: float = B) -> "Bm25":
         """Count the words of documents, title and text, as an encoder is given them.
 
         Args:
@@ -40,7 +41,7 @@ class Bm25:
         Raises:
             DataError: There are no documents, or none has a word.
         """
-        tokenizer = Tokenizer(splitter=_WORDS, stopwords=sorted(ENGLISH_STOP_WORDS))
+        tokenizer = new_tokenizer()
         ids: list[str] = []
         words: list[array[int]] = []
         for document in documents:
