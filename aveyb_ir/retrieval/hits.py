@@ -1,7 +1,7 @@
 """What a search gives back."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from aveyb_ir.data import Document
@@ -12,12 +12,15 @@ class Hit:
     """A document that was found, and which part of it.
 
     `score` is higher for better hits. `span` holds the characters of `document.full_text` that matched, None where the
-    whole document did.
+    whole document did, or where only its words were searched for. `scores` and `ranks` (from 1) tell what each stage
+    that found it made of it: "dense", "bm25", "hybrid" and "reranker".
     """
 
     document: Document
     score: float
     span: tuple[int, int] | None = None
+    scores: Mapping[str, float] = field(default_factory=dict)
+    ranks: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def id(self) -> str:
@@ -45,7 +48,7 @@ class Hit:
         return self.text if self.span is None else self.document.full_text[slice(*self.span)]
 
     def to_json(self) -> dict[str, Any]:
-        """Give id, score, title, text, metadata and span as JSON values."""
+        """Give id, score, title, text, metadata, span, scores and ranks as JSON values."""
         return {
             "id": self.id,
             "score": self.score,
@@ -53,4 +56,6 @@ class Hit:
             "text": self.text,
             "metadata": dict(self.metadata),
             "span": self.span,
+            "scores": dict(self.scores),
+            "ranks": dict(self.ranks),
         }

@@ -200,6 +200,10 @@ class Index:
             least = min(least, cosine if stored.any() else 1.0)
         return least
 
+    def refresh(self) -> None:
+        """Show the newest state, which another process may have published."""
+        self.directory = self.directory.latest()
+
     def info(self) -> dict[str, Any]:
         """Give counts, sizes, encoder and spec, ready for JSON."""
         return self.directory.info()

@@ -1,31 +1,52 @@
-"""From a query to a list of hits."""
+"""From a query to a list of hits: by vectors, by words or by both, and through a reranker if there is one."""
 
+import asyncio
 import os
-from collections.abc import Mapping, Sequence
-from typing import Any, overload
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, get_args, overload
 
 from aveyb_ir.data import Run
 from aveyb_ir.encoding import Encoder
 from aveyb_ir.errors import DataError
+from aveyb_ir.index import IndexDir, checked_top_k
+from aveyb_ir.retrieval.candidates import Candidate
+from aveyb_ir.retrieval.fusion import Fusion, check_method, checked_count, checked_depth, checked_weights
 from aveyb_ir.retrieval.hits import Hit
 from aveyb_ir.retrieval.index import Index
+from aveyb_ir.retrieval.reranker_loading import load_reranker
+from aveyb_ir.retrieval.reranking import Reranker
+from aveyb_ir.retrieval.stages import Mode, Request, Stages
 
-# Queries encoded and searched at a time.
+# Queries searched at a time.
 _BLOCK_QUERIES = 1024
 
 
 class Retriever:
     """Searches an index.
 
+    One query gives the same hits and scores, to the last bit, alone and among others, and in any number of threads:
+    models compute for one thread and, unless `batch_size` says otherwise, one query at a time.
+
     Args:
-        index: An open Index, or the path of an index directory.
+        index: An open Index, whose changes it follows, or the path of an index directory, of which it shows the state
+            that is there now, until `refresh`.
         encoder: For a path: the encoder, when it lies elsewhere than the index says. It must be the same one.
-        device: For a path: where the encoder computes, as for `Encoder`.
-        dtype: For a path: in which precision.
+        mode: How documents are found: "dense", by the vectors of query and documents; "bm25", by the words they share
+            (see `Bm25`), for which a path is opened without its encoder; or "hybrid", by both, fused.
+        fusion: "rrf", by ranks, or "weighted", by scores; see `aveyb_ir.retrieval.fusion.fused`.
+        weights: Of the dense and the BM25 ranking in the fusion.
+        reranker: Scores what was found again, from texts: a Reranker, or the folder or Hub name of its model.
+        rerank_weight: Share of the reranker's score in that of a hit. Below 1 both scores are scaled within a query's
+            candidates as by the fusion "weighted".
+        batch_size: Queries encoded at once. More is faster, above all on a GPU, but the last bits of scores then depend
+            on which queries come together.
+        device: For what is loaded from a path: where it computes, as for `Encoder`.
+        dtype: For what is loaded from a path: in which precision.
 
     Raises:
         IndexDirError: No index there, a damaged one, or one of another encoder.
-        ModelError: The encoder cannot be loaded.
+        ModelError: The encoder or reranker cannot be loaded.
+        ValueError: An unknown mode or fusion, or impossible weights or batch size.
     """
 
     def __init__(
@@ -33,72 +54,183 @@ class Retriever:
         index: Index | str | os.PathLike[str],
         *,
         encoder: Encoder | str | os.PathLike[str] | None = None,
+        mode: Mode = "dense",
+        fusion: Fusion = "rrf",
+        weights: Sequence[float] = (1.0, 1.0),
+        reranker: Reranker | str | os.PathLike[str] | None = None,
+        rerank_weight: float = 1.0,
+        batch_size: int = 1,
         device: str | None = None,
         dtype: str | None = None,
     ) -> None:
+        self.mode: Mode = _checked_mode(mode)
+        check_method(fusion)
+        weights, rerank_weight = checked_weights(weights, 2), _checked_share(rerank_weight)
+        batch_size = checked_count("batch_size", batch_size)
+        self._index: Index | None = None
         if isinstance(index, Index):
-            self.index = index
+            self._index = index
+        elif mode == "bm25":
+            self._directory = IndexDir.open(index)
         else:
-            self.index = Index.open(index, encoder=encoder, device=device, dtype=dtype)
+            self._index = Index.open(index, encoder=encoder, device=device, dtype=dtype)
+        if isinstance(reranker, (str, os.PathLike)):
+            reranker = load_reranker(reranker, device=device, dtype=dtype)
+        self.reranker = reranker
+        self._stages = Stages(
+            fusion=fusion, weights=weights, reranker=reranker, rerank_weight=rerank_weight, batch_size=batch_size
+        )
+
+    @property
+    def index(self) -> Index:
+        """The index with its encoder. Raises ValueError where none was loaded."""
+        if self._index is None:
+            raise ValueError(
+                f"the index {self.directory.info()['path']} was opened for mode 'bm25', without an encoder; expected "
+                "one that has it: make a Retriever of another mode, which can search by 'bm25' too"
+            )
+        return self._index
+
+    @property
+    def directory(self) -> IndexDir:
+        """The state of the index that is searched."""
+        return self._directory if self._index is None else self._index.directory
+
+    def refresh(self) -> None:
+        """Show what other processes have published since."""
+        if self._index is None:
+            self._directory = self._directory.latest()
+        else:
+            self._index.refresh()
 
     @overload
     def search(  # type: ignore[overload-overlap]  # str first
-        self, query: str, *, top_k: int = 10, where: str | None = None, document_weight: float = 0.5
+        self,
+        query: str,
+        *,
+        top_k: int = 10,
+        depth: int | None = None,
+        where: str | None = None,
+        document_weight: float = 0.5,
+        mode: Mode | None = None,
     ) -> list[Hit]: ...
     @overload
     def search(
-        self, query: Sequence[str], *, top_k: int = 10, where: str | None = None, document_weight: float = 0.5
+        self,
+        query: Sequence[str],
+        *,
+        top_k: int = 10,
+        depth: int | None = None,
+        where: str | None = None,
+        document_weight: float = 0.5,
+        mode: Mode | None = None,
     ) -> list[list[Hit]]: ...
     def search(
-        self, query: str | Sequence[str], *, top_k: int = 10, where: str | None = None, document_weight: float = 0.5
+        self,
+        query: str | Sequence[str],
+        *,
+        top_k: int = 10,
+        depth: int | None = None,
+        where: str | None = None,
+        document_weight: float = 0.5,
+        mode: Mode | None = None,
     ) -> Any:
-        """Find the documents nearest to a query, best first.
+        """Find the documents that fit a query best, best first.
+
+        Of equal scores the document that came into the index first comes first, and after a reranker the one that was
+        ahead before.
 
         Args:
             query: One query gives a list of hits, a sequence of queries one list for each.
-            top_k: Hits per query, or all documents if there are fewer.
+            top_k: Hits per query, or all documents if there are fewer. By words only documents are found that share one
+                with the query.
+            depth: Hits of each ranking that are fused, and documents that are reranked; at least `top_k`, by default
+                100 or `top_k` if that is more. A mode of one ranking without a reranker needs none.
             where: A condition that documents must meet, such as "year >= 2020 and lang = 'en'"; its grammar is that of
-                `aveyb_ir.index.where`.
+                `aveyb_ir.index.where`. It is applied before anything is cut, and changes no score.
             document_weight: Share of the whole document's vector in the score, beside that of its best chunk, in an
                 index that has both.
+            mode: Another one than the retriever's.
 
         Raises:
-            ValueError: `top_k` is not a whole number from 1, the weight not within 0 to 1, or the condition cannot be
-                read.
+            ValueError: `top_k` is not a whole number from 1 or `depth` not one from `top_k`, the weight not within 0 to
+                1, the condition cannot be read, or the mode is unknown or needs an encoder that was not loaded.
+            ModelError: The reranker gave a score that is no finite number.
         """
-        if isinstance(query, str):
-            return self.search([query], top_k=top_k, where=where, document_weight=document_weight)[0]
-        directory = self.index.directory
-        vectors = self.index.encoder.encode_queries(query)
-        found = directory.search(vectors, top_k, where=where, document_weight=document_weight)
-        rows = sorted({hit.row for hits in found for hit in hits})
+        request = self._request(top_k, depth, where, document_weight, mode)
+        directory = self.directory
+        found = list(self._found(directory, [query] if isinstance(query, str) else query, request))
+        rows = sorted({candidate.row for candidates in found for candidate in candidates})
         document_of = dict(zip(rows, directory.documents(rows), strict=True))
-        return [[Hit(document_of[hit.row], hit.score, hit.span) for hit in hits] for hits in found]
+        hits = [[Hit(document_of[c.row], c.score, c.span, c.scores, c.ranks) for c in one] for one in found]
+        return hits[0] if isinstance(query, str) else hits
+
+    @overload
+    async def asearch(  # type: ignore[overload-overlap]  # str first
+        self, query: str, **options: Any
+    ) -> list[Hit]: ...
+    @overload
+    async def asearch(self, query: Sequence[str], **options: Any) -> list[list[Hit]]: ...
+    async def asearch(self, query: str | Sequence[str], **options: Any) -> Any:
+        """Do what `search` does, with its options, in a thread, while the program's event loop goes on.
+
+        Any number may be awaited at once.
+        """
+        return await asyncio.to_thread(self.search, query, **options)
 
     def run(
         self,
         queries: Mapping[str, str],
         *,
         top_k: int = 100,
+        depth: int | None = None,
         where: str | None = None,
         document_weight: float = 0.5,
+        mode: Mode | None = None,
     ) -> Run:
         """Search for many queries and give only ids and scores, as a run that can be written and evaluated.
 
         Args:
             queries: Texts by query id.
             top_k: Hits per query.
-            where: As in `search`.
-            document_weight: As in `search`.
+            depth: As in `search`, like all that follow.
+            where: A condition.
+            document_weight: Share of the whole document.
+            mode: Another one than the retriever's.
+
+        Raises:
+            DataError: There are no queries.
+            ValueError: As in `search`.
         """
         if not queries:
             raise DataError("There are no queries; expected at least one text to search for.")
-        run: Run = {}
-        ids = list(queries)
-        for start in range(0, len(ids), _BLOCK_QUERIES):
-            block = ids[start : start + _BLOCK_QUERIES]
-            vectors = self.index.encoder.encode_queries([queries[id] for id in block])
-            found = self.index.directory.search(vectors, top_k, where=where, document_weight=document_weight)
-            for id, hits in zip(block, found, strict=True):
-                run[id] = {hit.id: hit.score for hit in hits}
-        return run
+        request = self._request(top_k, depth, where, document_weight, mode)
+        found = self._found(self.directory, list(queries.values()), request)
+        return {id: {hit.id: hit.score for hit in hits} for id, hits in zip(queries, found, strict=True)}
+
+    def _request(
+        self, top_k: int, depth: int | None, where: str | None, document_weight: float, mode: Mode | None
+    ) -> Request:
+        mode = self.mode if mode is None else _checked_mode(mode)
+        top_k = checked_top_k(top_k)
+        depth = checked_depth(depth, top_k)
+        is_cut_later = mode == "hybrid" or self.reranker is not None
+        return Request(mode, top_k, depth if is_cut_later else top_k, where, document_weight)
+
+    def _found(self, directory: IndexDir, queries: Sequence[str], request: Request) -> Iterator[list[Candidate]]:
+        """Yield the hits of each query."""
+        encoder = None if request.mode == "bm25" else self.index.encoder
+        for start in range(0, len(queries), _BLOCK_QUERIES):
+            yield from self._stages.search(directory, encoder, queries[start : start + _BLOCK_QUERIES], request)
+
+
+def _checked_mode(mode: Mode) -> Mode:
+    if mode not in get_args(Mode):
+        raise ValueError(f"mode is {mode!r}; expected one of {', '.join(get_args(Mode))}; choose one")
+    return mode
+
+
+def _checked_share(weight: float) -> float:
+    if isinstance(weight, bool) or not isinstance(weight, (int, float)) or not 0 <= weight <= 1:
+        raise ValueError(f"rerank_weight is {weight!r}; expected the reranker's share of a score, from 0 to 1")
+    return float(weight)
