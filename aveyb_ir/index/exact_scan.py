@@ -11,6 +11,7 @@ class ExactScan:
     """Compares queries with every vector of a float32 matrix (n, dimension), which need not fit into memory."""
 
     complete = True
+    lossless = True
 
     def __init__(self, vectors: NDArray[np.float32]) -> None:
         self._vectors = vectors

@@ -33,14 +33,15 @@ class FaissFile:
                 f"{path}: {self._index.ntotal} vectors of {self._index.d} dimensions, expected {num_vectors} of "
                 f"{dimension}; {RESTORE}"
             )
+        self.lossless = _keeps_vectors(self._index)
 
     def nearest(
         self, queries: NDArray[np.float32], num: int, allowed: Allowed | None, effort: int = 1
     ) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
         """FAISS's scores, highest first, and positions of about `num` near vectors, each of shape (queries, num).
 
-        Which vectors are found does not depend on the other queries. More `effort` looks into more of the index.
-        Position -1 fills up when fewer are found.
+        Which vectors are found does not depend on the other queries, and none is found twice. More `effort` looks into
+        more of the index. Position -1 fills up when fewer are found.
         """
         select = allowed if allowed and self._is_plain else None
         parameters = _parameters(self._index, self._spec, effort, select)
@@ -51,6 +52,8 @@ class FaissFile:
         ]
         scores = np.concatenate([scores for scores, _ in found]).astype(np.float32)
         positions = np.concatenate([positions for _, positions in found])
+        if isinstance(innermost(self._index), faiss_module().IndexNSG):
+            positions[_is_repeated(positions)] = -1
         if allowed and select is None:
             positions[~allowed.mask[positions]] = -1
         return -scores if self._spec.is_binary else scores, positions
@@ -75,6 +78,21 @@ def _opened(path: Path, binary: bool) -> Any:
     except RuntimeError as error:
         what = str(error).splitlines()[0]
         raise IndexDamagedError(f"{path}: not a FAISS index ({what}); {RESTORE}") from error
+
+
+def _keeps_vectors(index: Any) -> bool:
+    """Whether an index compares the vectors as they were given, not codes or projections of them."""
+    faiss = faiss_module()
+    return isinstance(index, faiss.IndexFlat | faiss.IndexIVFFlat | faiss.IndexHNSWFlat | faiss.IndexNSGFlat)
+
+
+def _is_repeated(positions: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Which of the positions in a row were in it before, as happens with NSG."""
+    order = np.argsort(positions, axis=1, kind="stable")
+    ascending = np.take_along_axis(positions, order, axis=1)
+    repeated = np.zeros(positions.shape, bool)
+    np.put_along_axis(repeated, order[:, 1:], ascending[:, 1:] == ascending[:, :-1], axis=1)
+    return repeated
 
 
 def _parameters(index: Any, spec: IndexSpec, effort: int, allowed: Allowed | None) -> Any:

@@ -62,13 +62,21 @@ class Nearest(NamedTuple):
         scores[i] = document_weight * whole.scores[j] + (1 - document_weight) * scores[i]
         alone = np.ones(len(whole.scores), bool)
         alone[j] = False
-        return merged(
+        return _in_order(
             [Nearest(scores.astype(np.float32), chunk.parts), Nearest(whole.scores[alone], whole.parts[alone])]
         )
 
 
 def merged(results: "list[Nearest]") -> "Nearest":
-    """The documents of several results, none of which is in two of them, in order."""
-    scores = np.concatenate([np.empty(0, np.float32), *(result.scores for result in results)])
-    parts = np.concatenate([np.empty(0, PART), *(result.parts for result in results)])
-    return Nearest(scores, parts).best_parts()
+    """The documents of several results, each of them in order and no document in two, in one order."""
+    found = [result for result in results if len(result.scores)]
+    if len(found) < 2:
+        return found[0] if found else Nearest.none()
+    return _in_order(found)
+
+
+def _in_order(results: "list[Nearest]") -> "Nearest":
+    scores = np.concatenate([result.scores for result in results])
+    parts = np.concatenate([result.parts for result in results])
+    order = np.lexsort((parts["row"], -scores))
+    return Nearest(scores[order], parts[order])

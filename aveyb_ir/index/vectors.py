@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from aveyb_ir.errors import DataError, IndexMismatchError
 
 _BLOCK_ROWS = 4096
+_BLOCK_PAIRS = 128  # so few that their float64 products stay in a processor's cache
 
 
 def unit_vectors(array: Any, dimension: int, name_of: Callable[[int], str]) -> NDArray[np.float32]:
@@ -53,6 +54,24 @@ def _normalize(vectors: NDArray[np.float32]) -> None:
         block = vectors[start : start + _BLOCK_ROWS]
         lengths = np.sqrt(np.square(block, dtype=np.float64).sum(axis=1, keepdims=True))
         np.divide(block, lengths, out=block, where=lengths > 0)
+
+
+def inner_products(
+    queries: NDArray[np.float32], rows: NDArray[np.int64], vectors: NDArray[np.float32], positions: NDArray[np.int64]
+) -> NDArray[np.float32]:
+    """Score pairs of a query and a vector exactly: shape (pairs,), of queries[rows[i]] and vectors[positions[i]].
+
+    Each is a float64 sum of its own, rounded once, and so the same in whatever company it is computed, which products
+    of matrices are not. `queries` has shape (q, dimension), `vectors` (n, dimension) and may be a memory map.
+    """
+    precise = queries.astype(np.float64)
+    scores = np.empty(len(rows), np.float32)
+    for start in range(0, len(rows), _BLOCK_PAIRS):
+        pairs = slice(start, start + _BLOCK_PAIRS)
+        block = precise.take(rows[pairs], axis=0)
+        block *= vectors.take(positions[pairs], axis=0)
+        scores[pairs] = block.sum(axis=1)
+    return scores
 
 
 class EmbeddingFile:
