@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from aveyb_ir.evaluation.needle_quality import NeedleReport, needle
     from aveyb_ir.evaluation.needle_report import needle_table, save_needle
     from aveyb_ir.evaluation.protocols import DEFAULT_METRICS, PAPER_METRICS, Protocol, usual_split
+    from aveyb_ir.evaluation.reranked_quality import Ceiling, RerankingQuality, reranking_ceiling, reranking_quality
     from aveyb_ir.evaluation.result import Evaluation
     from aveyb_ir.evaluation.retrieval_quality import evaluate
     from aveyb_ir.evaluation.runs import evaluate_run
@@ -24,12 +25,14 @@ if TYPE_CHECKING:
 __all__ = [
     "DEFAULT_METRICS",
     "PAPER_METRICS",
+    "Ceiling",
     "Comparison",
     "Evaluation",
     "FirstTokens",
     "NeedleReport",
     "OwnDocument",
     "Protocol",
+    "RerankingQuality",
     "SpecQuality",
     "compare",
     "evaluate",
@@ -40,6 +43,8 @@ __all__ = [
     "mean_of",
     "needle",
     "needle_table",
+    "reranking_ceiling",
+    "reranking_quality",
     "save_first_tokens",
     "save_needle",
     "usual_split",
@@ -61,6 +66,10 @@ _MODULE_OF = {
     "PAPER_METRICS": "protocols",
     "Protocol": "protocols",
     "usual_split": "protocols",
+    "Ceiling": "reranked_quality",
+    "RerankingQuality": "reranked_quality",
+    "reranking_ceiling": "reranked_quality",
+    "reranking_quality": "reranked_quality",
     "Evaluation": "result",
     "OwnDocument": "result",
     "evaluate": "retrieval_quality",

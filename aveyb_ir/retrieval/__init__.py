@@ -1,6 +1,7 @@
 """From a query to hits."""
 
 from aveyb_ir.retrieval.bm25 import Bm25
+from aveyb_ir.retrieval.candidate_texts import texts_from
 from aveyb_ir.retrieval.cross_encoder_reranker import CrossEncoderReranker
 from aveyb_ir.retrieval.exact import Answers, EncodedBlock, exact_search, search_vectors
 from aveyb_ir.retrieval.hits import Hit
@@ -30,4 +31,5 @@ __all__ = [
     "plan",
     "rerank",
     "search_vectors",
+    "texts_from",
 ]
