@@ -49,6 +49,13 @@ class FreshModel(Section):
     k: int = Field(3, ge=0, description="earlier chunks that the ranker adds to a chunk")
     tail: Literal["zero", "mask"] = Field("mask", description="what the empty end of a last chunk does; mask is faster")
     initializer_range: PositiveFloat = Field(0.02, description="standard deviation of the first token embeddings")
+    pin_first_chunk: bool = Field(False, description="bring a text's first chunk to all others, whatever its score")
+
+    @model_validator(mode="after")
+    def _check(self) -> "FreshModel":
+        if self.pin_first_chunk and not self.k:
+            raise ValueError("`pin_first_chunk` with `k` 0, which brings no chunk to another; set `k` from 1")
+        return self
 
 
 class TokenizerTraining(Section):

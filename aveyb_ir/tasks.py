@@ -141,6 +141,9 @@ class RerankerModel(Backbone):
     max_length: PositiveInt | None = Field(
         None, description="tokens kept of query and document together; absent: all the model can read"
     )
+    pin_first_chunk: bool | None = Field(
+        None, description="of an Avey-B: all of a document sees the first chunk, so the query; absent: as `start` is"
+    )
 
 
 class RerankerRecipe(RecipeFile):

@@ -21,7 +21,7 @@ class AveyBRanker(nn.Module):
     def __init__(self, config: AveyBConfig) -> None:
         super().__init__()
         self.chunk_size, self.k, self.eps = config.chunk_size, config.k, config.eps
-        self.pin_first_chunk = config.pin_first_chunk
+        self.config = config
         self.down_proj = nn.Parameter(torch.empty(config.chunk_size, (config.k + 1) * config.chunk_size))
 
     def retrieve(self, embedding: nn.Embedding, token_T: Tensor, chunks: Chunks) -> tuple[Tensor, Tensor]:
@@ -59,7 +59,7 @@ class AveyBRanker(nn.Module):
         if torch.is_grad_enabled() and embedding.weight.requires_grad:
             score_CK = self._scores_with_gradient(embedding, token_T, chunks, chunk_CK)
         weight_CK = weights(score_CK, retrieved_CK)
-        if self.pin_first_chunk:
+        if self.config.pin_first_chunk:
             chunk_CK = pin(chunk_CK, torch.searchsorted(chunks.text_C, chunks.text_C).to(device))
         return chunk_CK, weight_CK
 

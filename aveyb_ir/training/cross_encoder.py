@@ -13,7 +13,8 @@ from torch import nn
 
 from aveyb_ir.data import TrainingRow
 from aveyb_ir.encoding.cross_encoders import load_cross_encoder
-from aveyb_ir.errors import DataError
+from aveyb_ir.errors import DataError, RecipeError
+from aveyb_ir.models import AveyBConfig
 from aveyb_ir.tasks import RerankerModel, RerankerRecipe, RerankerTrainSection
 from aveyb_ir.training.fresh import save_fresh_backbone
 from aveyb_ir.training.model import set_length_limit
@@ -90,7 +91,18 @@ def _load(name: str, section: RerankerModel, device: str | None) -> CrossEncoder
         model_kwargs={"dtype": torch.float32},
     )
     set_length_limit(model, section.max_length)
+    if section.pin_first_chunk is not None:
+        _pin_first_chunk(model, section.pin_first_chunk)
     return model
+
+
+def _pin_first_chunk(model: CrossEncoder, pinned: bool) -> None:
+    if model.config.model_type != AveyBConfig.model_type or (pinned and not model.config.k):
+        raise RecipeError(
+            f"model.pin_first_chunk: got a {model.config.model_type} without chunks that see others, expected an "
+            "Avey-B with k from 1; remove model.pin_first_chunk"
+        )
+    model.config.pin_first_chunk = pinned
 
 
 def _loss(model: CrossEncoder, section: RerankerTrainSection) -> nn.Module:

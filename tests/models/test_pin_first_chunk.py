@@ -31,7 +31,7 @@ def retrieved(model, *texts):
 
 
 def without(model):
-    model.ranker.pin_first_chunk = False
+    model.config.pin_first_chunk = False
     return model
 
 
@@ -69,7 +69,7 @@ def test_states_and_gradients_are_those_of_the_equations(make_model, tail, k):
         model.embed.weight[:, 0] += torch.where(torch.arange(97) < 10, -1.0, 1.0)
     ids = unlike_its_first_chunk(8)
     assert (retrieved(without(model), ids)[0][5:] != 0).all()
-    model.ranker.pin_first_chunk = True
+    model.config.pin_first_chunk = True
     direction = torch.randn(len(ids), 32)
     found = []
     for states in (model(ids[None]).last_hidden_state[0], reference_states(model, ids)):
@@ -108,9 +108,9 @@ def test_a_text_keeps_its_own_first_chunk_in_a_batch(model):
 
 def test_the_setting_is_saved_and_off_unless_asked_for(tmp_path, make_model, reference_dir):
     make_model(pin_first_chunk=True).save_pretrained(tmp_path)
-    assert AveyBModel.from_pretrained(tmp_path).ranker.pin_first_chunk
-    assert not AveyBModel.from_pretrained(reference_dir / "aveyb").ranker.pin_first_chunk
-    assert AveyBModel.from_pretrained(reference_dir / "aveyb", pin_first_chunk=True).ranker.pin_first_chunk
+    assert AveyBModel.from_pretrained(tmp_path).config.pin_first_chunk
+    assert not AveyBModel.from_pretrained(reference_dir / "aveyb").config.pin_first_chunk
+    assert AveyBModel.from_pretrained(reference_dir / "aveyb", pin_first_chunk=True).config.pin_first_chunk
 
 
 @pytest.mark.parametrize(("pinned", "k"), [(True, 0), ("yes", 3), (1, 3)])

@@ -6,16 +6,19 @@ from typing import Any
 
 import pytest
 import torch
+from pydantic import ValidationError
 from safetensors.torch import load_file
 from sentence_transformers import CrossEncoder
 from torch import Tensor
 
-from aveyb_ir.errors import DataError, ModelError
+from aveyb_ir.errors import DataError, ModelError, RecipeError
+from aveyb_ir.retrieval import load_reranker
 from aveyb_ir.tasks import RerankerModel, RerankerRecipe, RerankerTrainSection
 from aveyb_ir.training import train_reranker
 from aveyb_ir.training.cross_encoder import _load, _loss
 
 NAMES = ["sun", "moon", "star", "rain", "wind", "snow", "leaf", "rock"]
+FRESH = {"d_embed": 32, "n_layers": 2, "chunk_size": 32, "initializer_range": 0.3}
 LOSSES = ["bce", "lambda", "ranknet", "listnet"]
 
 MakeReranker = Callable[..., RerankerRecipe]
@@ -36,8 +39,7 @@ def make(tmp_path: Path) -> MakeReranker:
     mined.write_text("".join(json.dumps(row) + "\n" for row in mined_rows()), encoding="utf-8")
 
     def make(model: dict[str, Any] | None = None, pairs: Path = mined, negatives: int = 2, **train: Any) -> Any:
-        fresh = {"d_embed": 32, "n_layers": 2, "chunk_size": 32, "initializer_range": 0.3}
-        model = model or {"fresh": fresh, "train_tokenizer": {"vocab_size": 300}}
+        model = model or {"fresh": FRESH, "train_tokenizer": {"vocab_size": 300}}
         train = {"output": str(tmp_path / "out"), "batch_size": 8, "device": "cpu", "learning_rate": 3e-3, **train}
         data = {"pairs": str(pairs), "negatives": negatives}
         return RerankerRecipe.model_validate({"model": model, "data": data, "train": train})
@@ -177,3 +179,29 @@ def test_rows_need_negatives_and_the_start_weights(make: MakeReranker, tmp_path:
         train_reranker(make(pairs=pairs, max_steps=1))
     with pytest.raises(ModelError, match=r"model.start: got '/nowhere', expected a model folder or Hub name"):
         train_reranker(make(model={"start": "/nowhere"}, max_steps=1))
+
+
+def test_every_part_of_a_document_sees_the_query_where_the_recipe_says_so(make: MakeReranker, avey_dir: Path) -> None:
+    for start in ({"start": str(avey_dir)}, {"fresh": FRESH, "train_tokenizer": {"vocab_size": 300}}):
+        for pinned in (None, True):
+            result = train_reranker(make(model={**start, "pin_first_chunk": pinned}, max_steps=1), overwrite=True)
+            assert CrossEncoder(str(result.output), device="cpu").config.pin_first_chunk is bool(pinned)
+    result = train_reranker(
+        make(model={**start, "fresh": {**FRESH, "pin_first_chunk": True}}, max_steps=1), overwrite=True
+    )
+    assert CrossEncoder(str(result.output), device="cpu").config.pin_first_chunk
+
+
+def test_only_an_avey_b_that_brings_chunks_can_pin_one(make: MakeReranker, bert_dir: Path) -> None:
+    with pytest.raises(RecipeError, match=r"model.pin_first_chunk: got a bert without chunks that see others"):
+        train_reranker(make(model={"start": str(bert_dir), "pin_first_chunk": True}, max_steps=1))
+    with pytest.raises(ValidationError, match="`pin_first_chunk` with `k` 0"):
+        make(model={"fresh": {**FRESH, "k": 0, "pin_first_chunk": True}, "train_tokenizer": {"vocab_size": 300}})
+
+
+def test_the_folder_reranks_with_the_logits_of_sentence_transformers(make: MakeReranker) -> None:
+    output = train_reranker(make(max_steps=2)).output
+    pairs = [("snow", "snow here"), ("snow", "rain there " * 60)]
+    logits = CrossEncoder(str(output), device="cpu").predict(pairs, activation_fn=torch.nn.Identity())
+    (scores,) = load_reranker(output, device="cpu").scores(["snow"], [[text for _, text in pairs]])
+    assert scores == pytest.approx(logits, abs=1e-5)
