@@ -9,6 +9,7 @@ from aveyb_ir.index.reader import Hit, IndexDir
 from aveyb_ir.index.segment import Segment
 from aveyb_ir.index.spec import BUILT_IN, IndexSpec
 from aveyb_ir.index.spec_check import check_spec
+from aveyb_ir.index.vectors import inner_products
 from aveyb_ir.index.writer import IndexWriter
 
 __all__ = [
@@ -25,5 +26,6 @@ __all__ = [
     "checked_top_k",
     "faiss_bytes",
     "faiss_facts",
+    "inner_products",
     "load_spec",
 ]

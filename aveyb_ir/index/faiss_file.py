@@ -34,6 +34,8 @@ class FaissFile:
                 f"{dimension}; {RESTORE}"
             )
         self.lossless = _keeps_vectors(self._index)
+        self._is_plain = _is_plain(self._index)
+        self._repeats = isinstance(innermost(self._index), faiss_module().IndexNSG)
 
     def nearest(
         self, queries: NDArray[np.float32], num: int, allowed: Allowed | None, effort: int = 1
@@ -52,18 +54,11 @@ class FaissFile:
         ]
         scores = np.concatenate([scores for scores, _ in found]).astype(np.float32)
         positions = np.concatenate([positions for _, positions in found])
-        if isinstance(innermost(self._index), faiss_module().IndexNSG):
+        if self._repeats:
             positions[_is_repeated(positions)] = -1
         if allowed and select is None:
             positions[~allowed.mask[positions]] = -1
         return -scores if self._spec.is_binary else scores, positions
-
-    @property
-    def _is_plain(self) -> bool:
-        """Whether FAISS tests inside its loops what may be found, and sees each query of a small batch by itself."""
-        faiss = faiss_module()
-        kinds = (faiss.IndexFlat, faiss.IndexScalarQuantizer, faiss.IndexIVF, faiss.IndexHNSW)
-        return isinstance(innermost(self._index), (*kinds, faiss.IndexBinaryFlat, faiss.IndexBinaryHNSW))
 
     def _form(self, queries: NDArray[np.float32]) -> NDArray[Any]:
         return signs(queries) if self._spec.is_binary else queries
@@ -78,6 +73,13 @@ def _opened(path: Path, binary: bool) -> Any:
     except RuntimeError as error:
         what = str(error).splitlines()[0]
         raise IndexDamagedError(f"{path}: not a FAISS index ({what}); {RESTORE}") from error
+
+
+def _is_plain(index: Any) -> bool:
+    """Whether FAISS tests inside its loops what may be found, and sees each query of a small batch by itself."""
+    faiss = faiss_module()
+    kinds = (faiss.IndexFlat, faiss.IndexScalarQuantizer, faiss.IndexIVF, faiss.IndexHNSW)
+    return isinstance(innermost(index), (*kinds, faiss.IndexBinaryFlat, faiss.IndexBinaryHNSW))
 
 
 def _keeps_vectors(index: Any) -> bool:

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from aveyb_ir.data import Document, OwnDocument, OwnDocuments, Run
 from aveyb_ir.encoding import Encoder
 from aveyb_ir.errors import DataError
+from aveyb_ir.index import checked_top_k, inner_products
 from aveyb_ir.retrieval.best_hits import BestHits
 
 EncodedBlock = tuple[Sequence[Document], NDArray[np.float32]]
@@ -17,7 +18,6 @@ EncodedBlock = tuple[Sequence[Document], NDArray[np.float32]]
 
 _BLOCK_DOCUMENTS = 4096
 _BLOCK_QUERIES = 1024
-_BLOCK_PAIRS = 512  # products that fit into a processor's cache
 
 
 @dataclass(frozen=True)
@@ -60,8 +60,9 @@ def exact_search(
 
     Raises:
         DataError: The encoder gave a vector that holds NaN or infinity.
-        ValueError: `top_k` is below 1, or no such rule.
+        ValueError: `top_k` is no whole number from 1, or there is no such rule.
     """
+    top_k = checked_top_k(top_k)
     blocks = (
         (block, encoder.encode_documents([document.full_text for document in block])) for block in _blocks(documents)
     )
@@ -79,8 +80,7 @@ def search_vectors(
     progress: Callable[[int], None] | None = None,
 ) -> Answers:
     """Do what `exact_search` does where all is encoded already: vectors of the queries in their order, (queries, d)."""
-    if top_k < 1:
-        raise ValueError(f"top_k is {top_k}; expected at least 1; raise it")
+    top_k = checked_top_k(top_k)
     own_documents = OwnDocuments(queries, own_document)
     ids = list(queries)
     row_of = {id: row for row, id in enumerate(ids)}
@@ -114,7 +114,6 @@ class _Group:
         self.start = start
         self.best = BestHits(len(queries), top_k)
         self._queries = queries
-        self._precise = queries.astype(np.float64)
         self._length = float(np.linalg.norm(queries, axis=1).max())
         self._top_k = top_k
 
@@ -134,17 +133,7 @@ class _Group:
         # Twice what a float32 inner product can be off, in whatever order it is added up.
         margin = (vectors.shape[1] + 1) * 2.0**-23 * self._length * float(np.linalg.norm(vectors, axis=1).max())
         rows, columns = np.nonzero((near >= floor[:, None] - np.float32(margin)) & (near > -np.inf))
-        self.best.add(rows, columns + first_position, self._scores(vectors, rows, columns))
-
-    def _scores(
-        self, vectors: NDArray[np.float32], rows: NDArray[np.int64], columns: NDArray[np.int64]
-    ) -> NDArray[np.float32]:
-        """Inner products, each summed by itself in float64."""
-        scores = np.empty(len(rows), dtype=np.float32)
-        for start in range(0, len(rows), _BLOCK_PAIRS):
-            part = slice(start, start + _BLOCK_PAIRS)
-            scores[part] = (vectors[columns[part]] * self._precise[rows[part]]).sum(axis=1)
-        return scores
+        self.best.add(rows, columns + first_position, inner_products(self._queries, rows, vectors, columns))
 
 
 def _checked(vectors: NDArray[np.float32], ids: Sequence[str]) -> NDArray[np.float32]:
