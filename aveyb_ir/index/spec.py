@@ -33,7 +33,11 @@ class IndexSpec(Section):
         default=100, gt=0, le=_MOST, description="the same for a vector that is added; for HNSW"
     )
     candidates: int = Field(
-        default=4, gt=0, le=_MOST, description="vectors fetched and scored exactly for each hit wanted; a few are enough if they are kept whole, one a document"
+        default=4,
+        gt=0,
+        le=_MOST,
+        description="vectors fetched and scored exactly for each hit wanted; "
+        "a few are enough if they are kept whole, one a document",
     )
 
     @property
