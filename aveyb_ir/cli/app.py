@@ -5,7 +5,22 @@ from typing import Annotated
 import typer
 
 from aveyb_ir import __version__
-from aveyb_ir.cli import bench, compare, demo, doctor, evaluate, index, long, mine, plan, rerank, search, study, train
+from aveyb_ir.cli import (
+    bench,
+    compare,
+    demo,
+    doctor,
+    evaluate,
+    fuse,
+    index,
+    long,
+    mine,
+    plan,
+    rerank,
+    search,
+    study,
+    train,
+)
 from aveyb_ir.cli.command import NothingEmpty
 
 app = typer.Typer(
@@ -38,6 +53,7 @@ app.command("train")(train.train)
 app.command("mine")(mine.mine)
 app.add_typer(index.app, name="index")
 app.command("search")(search.search)
+app.command("fuse", cls=NothingEmpty)(fuse.fuse)
 app.command("rerank", cls=NothingEmpty)(rerank.rerank)
 app.command("evaluate", cls=NothingEmpty)(evaluate.evaluate)
 app.command("compare", cls=NothingEmpty)(compare.compare)

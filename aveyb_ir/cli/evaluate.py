@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 def evaluate(
     model: Annotated[str | None, typer.Option(help="Model folder or Hub name, or bm25; with --data.")] = None,
     index: Annotated[Path | None, typer.Option(help="Index directory to measure as it is, with --data.")] = None,
+    mode: Annotated[str | None, typer.Option(help="With --index: dense, bm25 or hybrid; dense if not said.")] = None,
+    fusion: Annotated[str | None, typer.Option(help="With --mode hybrid: rrf or weighted; rrf if not said.")] = None,
+    rerank: Annotated[str | None, typer.Option(help="With --index: model that scores hits again.")] = None,
     run: Annotated[Path | None, typer.Option(help="File of answers: a TREC run, or .json.")] = None,
     data: Annotated[
         list[str] | None,
@@ -36,7 +39,8 @@ def evaluate(
         ),
     ] = None,
     top_k: Annotated[
-        int | None, typer.Option(min=1, help="Hits per query that are scored: 1000, or all of a run's, if not said.")
+        int | None,
+        typer.Option(min=1, help="Hits per query that are scored: 1000, 100 with --rerank, or all of a run's."),
     ] = None,
     own_document: Annotated[
         str, typer.Option(help="Whether the document with the query's id may be a hit: auto, ignore or keep.")
@@ -61,20 +65,25 @@ def evaluate(
     """Measure a model (--model), an index (--index) or answers (--run) on collections (--data), with BM25 beside."""
     sources = data or []
     encoder = {"device": device, "dtype": dtype, "max_length": max_length}
+    search = {"mode": mode, "fusion": fusion, "rerank": rerank}
     _check_usage(model, index, run, sources, qrels, write_run, output)
-    _check_unused(model, index, run, {"vectors": vectors, **encoder})
+    _check_unused(model, index, run, {"vectors": vectors, **encoder, **search})
+    if fusion is not None and mode != "hybrid":
+        raise typer.BadParameter("--fusion needs --mode hybrid")
     _check_outputs(output, write_run, [Path(one) for one in (run, qrels, index, model, *sources) if one is not None])
     if name == "bm25" and bm25 and model != "bm25":
         raise typer.BadParameter("the name bm25 is taken by what stands beside; choose another, or give --no-bm25")
     options: dict[str, Any] = {"metrics": metric or None, "own_document": own_document, "protocol": protocol}
     if run is not None or top_k is not None:
         options["top_k"] = top_k
+    elif rerank is not None:
+        options["top_k"] = 100
     sets: Iterable[list[Evaluation]]
     if run is not None:
         sets = [[_of_run(run, sources, qrels, split, name, options)]]
     else:
         options |= {"split": split, "vectors": vectors}
-        sets = _of_system(model, index, sources, name, bm25, write_run, encoder, options)
+        sets = _of_system(model, index, sources, name, bm25, write_run, encoder, search, options)
     found = []
     for evaluations in sets:
         found.append(evaluations)
@@ -111,8 +120,10 @@ def _check_unused(model: str | None, index: Path | None, run: Path | None, given
     """Refuse options that what is measured has no use for."""
     if run is not None or model == "bm25":
         what, unused = ("--run" if run is not None else "bm25"), set(given)
+    elif index is not None:
+        what, unused = "--index", {"vectors", "max_length"}
     else:
-        what, unused = "--index", {"vectors", "max_length"} if index is not None else set()
+        what, unused = "--model", {"mode", "fusion", "rerank"}
     if found := [
         f"--{name.replace('_', '-')}" for name, value in given.items() if name in unused and value is not None
     ]:
@@ -164,6 +175,7 @@ def _of_system(
     bm25: bool,
     write_run: Path | None,
     encoder: dict[str, Any],
+    search: dict[str, str | None],
     options: dict[str, Any],
 ) -> "Iterator[list[Evaluation]]":
     """Yield for each collection the system's evaluation and BM25's."""
@@ -178,7 +190,9 @@ def _of_system(
         collection.qrels(options["split"] or usual_split(collection.name))  # a split missing from the last set too
     system: Any = model
     if index is not None:
-        system = Retriever(index, device=encoder["device"], dtype=encoder["dtype"])
+        given = {"mode": search["mode"], "fusion": search["fusion"], "reranker": search["rerank"]}
+        given = {name: value for name, value in given.items() if value is not None}
+        system = Retriever(index, device=encoder["device"], dtype=encoder["dtype"], **given)  # type: ignore[arg-type]
     elif model != "bm25":
         system = Encoder(model or "", **encoder)
     for source in data:

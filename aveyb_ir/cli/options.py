@@ -40,3 +40,14 @@ def share(text: str) -> float:
     if not 0 <= value <= 100:
         raise ValueError(f"{text!r}, expected numbers from 0 to 100, such as 0,50,100")
     return value
+
+
+def weight(text: str) -> float:
+    """Read a weight. Raises ValueError."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = -1.0
+    if not 0 <= value < float("inf"):
+        raise ValueError(f"{text!r}, expected numbers from 0, such as 2,1")
+    return value

@@ -126,21 +126,28 @@ class ModelSystem:
 
 
 class IndexSystem:
-    """An index, searched as its specification says."""
+    """An index, searched as its specification and the retriever say."""
 
     def __init__(self, retriever: Retriever) -> None:
         self._retriever = retriever
-        self._info = retriever.index.info()
+        self._info = retriever.directory.info()
 
     @property
     def name(self) -> str:
-        """The index directory's name."""
-        return Path(self._info["path"]).resolve().name
+        """The index directory's name; also how it is searched, where that is not by vectors alone."""
+        parts = [Path(self._info["path"]).resolve().name]
+        if self._retriever.mode != "dense":
+            parts.append(self._retriever.mode)
+        if self._retriever.reranker is not None:
+            parts.append(Path(self._retriever.reranker.name).name)
+        return "-".join(parts)
 
     def details(self) -> dict[str, Any]:
-        """The directory, its specification and its encoder."""
+        """The directory, its specification and its encoder, and how it is searched."""
         index = {"index": str(self._info["path"]), "spec": self._info["spec"], "granularity": self._info["granularity"]}
-        return {**index, **encoder_details(self._retriever.index.encoder)}
+        by_words = self._retriever.mode == "bm25"
+        encoder = {} if by_words else encoder_details(self._retriever.index.encoder)
+        return {**index, **encoder, **self._retriever.settings}
 
     def answer(self, task: Task) -> Answers:
         """Search the index, one hit more than asked for where the own document was among them.
@@ -150,7 +157,7 @@ class IndexSystem:
         """
         there = self._checked_documents(task)
         found = self._retriever.run(task.queries, top_k=task.top_k + 1)
-        directory = self._retriever.index.directory
+        directory = self._retriever.directory
         own = OwnDocuments(task.queries, task.own_document)
         hits_on_own = [id for id, hits in found.items() if id in hits]
         for document in directory.documents(directory.rows(hits_on_own)):
@@ -165,7 +172,7 @@ class IndexSystem:
 
     def _checked_documents(self, task: Task) -> set[str]:
         """Ids of the documents in the index, judged ones among them."""
-        there = set(self._retriever.index.directory.ids())
+        there = set(self._retriever.directory.ids())
         judged = pool_of(task.qrels)
         missing = sorted(judged - there)
         if len(missing) == len(judged):

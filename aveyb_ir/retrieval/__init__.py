@@ -4,6 +4,7 @@ from aveyb_ir.retrieval.bm25 import Bm25
 from aveyb_ir.retrieval.candidate_texts import texts_from
 from aveyb_ir.retrieval.cross_encoder_reranker import CrossEncoderReranker
 from aveyb_ir.retrieval.exact import Answers, EncodedBlock, exact_search, search_vectors
+from aveyb_ir.retrieval.fusion import Fusion, fuse
 from aveyb_ir.retrieval.hits import Hit
 from aveyb_ir.retrieval.index import Index
 from aveyb_ir.retrieval.index_plan import Plan, plan
@@ -11,6 +12,7 @@ from aveyb_ir.retrieval.late_interaction import LateInteraction, TokenMatch
 from aveyb_ir.retrieval.reranker_loading import load_reranker
 from aveyb_ir.retrieval.reranking import Reranker, rerank
 from aveyb_ir.retrieval.retriever import Retriever
+from aveyb_ir.retrieval.stages import Mode
 from aveyb_ir.retrieval.vectors_at_hand import VectorsAtHand
 
 __all__ = [
@@ -18,15 +20,18 @@ __all__ = [
     "Bm25",
     "CrossEncoderReranker",
     "EncodedBlock",
+    "Fusion",
     "Hit",
     "Index",
     "LateInteraction",
+    "Mode",
     "Plan",
     "Reranker",
     "Retriever",
     "TokenMatch",
     "VectorsAtHand",
     "exact_search",
+    "fuse",
     "load_reranker",
     "plan",
     "rerank",

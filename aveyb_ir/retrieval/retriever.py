@@ -9,6 +9,7 @@ from aveyb_ir.data import Run
 from aveyb_ir.encoding import Encoder
 from aveyb_ir.errors import DataError
 from aveyb_ir.index import IndexDir, checked_top_k
+from aveyb_ir.retrieval.bm25 import K1, B
 from aveyb_ir.retrieval.candidates import Candidate
 from aveyb_ir.retrieval.fusion import Fusion, check_method, checked_count, checked_depth, checked_weights
 from aveyb_ir.retrieval.hits import Hit
@@ -42,6 +43,9 @@ class Retriever:
             on which queries come together.
         device: For what is loaded from a path: where it computes, as for `Encoder`.
         dtype: For what is loaded from a path: in which precision.
+
+    Attributes:
+        settings: What decides the hits beside index and encoder, ready for JSON.
 
     Raises:
         IndexDirError: No index there, a damaged one, or one of another encoder.
@@ -77,6 +81,13 @@ class Retriever:
         if isinstance(reranker, (str, os.PathLike)):
             reranker = load_reranker(reranker, device=device, dtype=dtype)
         self.reranker = reranker
+        self.settings: dict[str, Any] = {"mode": mode}
+        if mode != "dense":
+            self.settings["bm25"] = {"k1": K1, "b": B}
+        if mode == "hybrid":
+            self.settings |= {"fusion": fusion, "weights": weights}
+        if reranker is not None:
+            self.settings |= {"reranker": reranker.name, "rerank_weight": rerank_weight}
         self._stages = Stages(
             fusion=fusion, weights=weights, reranker=reranker, rerank_weight=rerank_weight, batch_size=batch_size
         )
