@@ -82,13 +82,17 @@ class Backbone(Section):
     )
     tokenizer: str | None = Field(None, description="tokenizer folder or Hub name; `start` has its own")
     train_tokenizer: TokenizerTraining | None = Field(None, description="learn a tokenizer, instead of `tokenizer`")
+    embeddings_from: str | None = Field(
+        None, description="bi-encoder that the tokenizer and first token embeddings are from, instead of `tokenizer`"
+    )
 
     @model_validator(mode="after")
     def _check_origin(self) -> "Backbone":
         _exactly_one(self, "start", "fresh", "fresh_transformer")
+        origins = ("tokenizer", "train_tokenizer", "embeddings_from")
         if self.start is None:
-            _exactly_one(self, "tokenizer", "train_tokenizer")
-        elif self.tokenizer is not None or self.train_tokenizer is not None:
+            _exactly_one(self, *origins)
+        elif any(getattr(self, origin) is not None for origin in origins):
             raise ValueError("a tokenizer together with `start`, whose own must be kept; remove it, or use `fresh`")
         if self.fresh_transformer is not None and "model_type" not in self.fresh_transformer:
             raise ValueError("`fresh_transformer` without `model_type`; name the architecture, such as modernbert")

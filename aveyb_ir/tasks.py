@@ -82,6 +82,7 @@ class RowTrainSection(Optimization):
     """How a model is trained on rows of one query and its candidates."""
 
     batch_size: PositiveInt = Field(32, description="rows of a batch")
+    embedding_learning_rate: PositiveFloat | None = Field(None, description="the same for token embeddings only")
 
 
 class TeacherSection(Section):
@@ -105,6 +106,11 @@ class DistillSection(Section):
         "pca", description="embedding: how widths meet; pca narrows the teacher, learned widens the student"
     )
     similarity_weight: float = Field(1.0, ge=0, description="embedding: weight of the similarities within a batch")
+    fit_embeddings: PositiveFloat | None = Field(
+        None,
+        description="embedding: first have least squares, with this penalty, draw means of token embeddings to the "
+        "teacher's vectors; for a fresh model, best with model.embeddings_from",
+    )
 
 
 class DistillRecipe(RecipeFile):
@@ -121,6 +127,11 @@ class DistillRecipe(RecipeFile):
     def _check(self) -> "DistillRecipe":
         if self.distill.loss == "embedding" and (self.teacher is None or self.teacher.kind != "bi_encoder"):
             raise ValueError("`distill.loss` embedding without a bi_encoder as `teacher`; name one, or another loss")
+        if self.distill.fit_embeddings is not None and (self.distill.loss, self.distill.projection) != (
+            "embedding",
+            "pca",
+        ):
+            raise ValueError("`distill.fit_embeddings` without targets to fit; set loss embedding and projection pca")
         if self.distill.loss != "embedding" and self.data.negatives is None:
             raise ValueError(f"{self.distill.loss} without `data.negatives`, of which every row has as many; set it")
         return self

@@ -1,11 +1,13 @@
 """What every trainer is told alike: its schedule, its settings, and to keep stdout for results."""
 
 import math
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
+from torch import nn
 from transformers import PrinterCallback, ProgressCallback, Trainer
 
 from aveyb_ir.config import Optimization, TrainSection
@@ -73,6 +75,15 @@ def shared_arguments(section: Optimization, schedule: Schedule, folder: Path) ->
         "disable_tqdm": not on_terminal(),
         "report_to": "none",
     }
+
+
+def embedding_rate(rate: float | None, model: nn.Sequential) -> dict[str, float]:
+    """The token embeddings' own learning rate, if they have one, by a pattern that only their name matches."""
+    if rate is None:
+        return {}
+    embeddings = model[0].auto_model.get_input_embeddings().weight
+    name = next(name for name, parameter in model.named_parameters() if parameter is embeddings)
+    return {rf"\b{re.escape(name)}$": rate}
 
 
 def report_to_log(trainer: Trainer) -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 from datasets import Dataset
 from numpy.typing import NDArray
 from sentence_transformers import SentenceTransformer
@@ -13,13 +14,14 @@ from torch import nn
 
 from aveyb_ir.errors import RecipeError
 from aveyb_ir.tasks import DistillRecipe
-from aveyb_ir.training.distillation_loss import EmbeddingDistillationLoss, principal_axes, score_loss
+from aveyb_ir.training.distillation_loss import EmbeddingDistillationLoss, principal_axes, score_loss, turned_to
 from aveyb_ir.training.distillation_teacher import (
     TeacherVectors,
     bi_encoder_scores,
     cross_encoder_scores,
     teacher_vectors,
 )
+from aveyb_ir.training.embedding_fit import fit_embeddings
 from aveyb_ir.training.model import build_sentence_transformer
 from aveyb_ir.training.progress import LossLog
 from aveyb_ir.training.row_trainer import RetrieverRowTrainer
@@ -29,6 +31,9 @@ from aveyb_ir.training.task_run import Task, TaskResult, run_task
 logger = logging.getLogger(__name__)
 
 _TEACHER_FOLDER = "teacher"
+_TEXTS_TO_TURN_BY = 4096
+_TEXTS_AT_ONCE = 64
+_LONGEST_TEXT = 100_000  # tokens; what one text may weigh in the fit
 
 
 def distill(
@@ -114,14 +119,47 @@ def _embedding_loss(
             f"distill.projection: got pca for a teacher of {vectors.width} dimensions and a student of {width}, "
             "expected a teacher at least as wide; set distill.projection to learned"
         )
+    axes = _axes(model, vectors, width) if section.projection == "pca" else None
+    if axes is not None and section.fit_embeddings is not None:
+        _fit_embeddings(model, vectors, axes, section.fit_embeddings)
     return EmbeddingDistillationLoss(
         model,
         vectors.__getitem__,
-        axes=principal_axes(vectors.blocks, width) if section.projection == "pca" else None,
+        axes=axes,
         teacher_width=vectors.width,
         scale=section.scale,
         similarity_weight=section.similarity_weight,
     )
+
+
+def _axes(model: SentenceTransformer, vectors: TeacherVectors, width: int) -> NDArray[np.float32]:
+    """The teacher's principal axes, turned so that the targets lie as near to the student's start as they can."""
+    axes = principal_axes(vectors.blocks, width)
+    texts = list(vectors.document_rows)[:: -(-len(vectors.document_rows) // _TEXTS_TO_TURN_BY)]
+    rows = np.array([vectors.document_rows[text] for text in texts], dtype=np.int64)
+    student = model.encode(
+        texts, prompt=model.prompts.get("document", ""), batch_size=_TEXTS_AT_ONCE, show_progress_bar=False
+    )
+    return axes @ turned_to(student, vectors[rows] @ axes)
+
+
+def _fit_embeddings(
+    model: SentenceTransformer, vectors: TeacherVectors, axes: NDArray[np.float32], penalty: float
+) -> None:
+    """Move the model's token embeddings to where the means of texts are nearest to the teacher's vectors."""
+    prompts = [model.prompts.get(role, "") for role in ("query", "document")]
+    texts = [f"{prompts[0]}{text}" for text in vectors.query_rows]
+    texts += [f"{prompts[1]}{text}" for text in vectors.document_rows]
+    rows = np.array([*vectors.query_rows.values(), *vectors.document_rows.values()], dtype=np.int64)
+    targets_ND = vectors[rows] @ axes
+    targets_ND /= np.linalg.norm(targets_ND, axis=1, keepdims=True)
+    limit = min(model.max_seq_length or _LONGEST_TEXT, _LONGEST_TEXT)
+    token_lists = model.tokenizer(texts, truncation=True, max_length=limit)["input_ids"]
+    table = model[0].auto_model.get_input_embeddings().weight
+    fitted = fit_embeddings(table.detach().cpu().numpy(), token_lists, targets_ND, penalty=penalty)
+    with torch.no_grad():
+        table.copy_(torch.from_numpy(fitted))
+    logger.info("token embeddings fitted to the teacher's vectors of %d texts", len(texts))
 
 
 def _dataset(candidates: Sequence[Candidates], labels: NDArray[Any]) -> Dataset:

@@ -110,3 +110,17 @@ def principal_axes(blocks: Iterable[NDArray[np.float32]], width: int) -> NDArray
     assert total is not None  # a training set has texts
     _, directions = np.linalg.eigh(total)
     return np.ascontiguousarray(directions[:, ::-1][:, :width], dtype=np.float32)
+
+
+def turned_to(student_ND: NDArray[np.float32], target_ND: NDArray[np.float32]) -> NDArray[np.float32]:
+    """The rotation (d, d) of targets that brings them nearest to what the student says already.
+
+    It changes no cosine among the targets, and spares a student that starts from something the turning of it all.
+    Orthogonal Procrustes problem (Schönemann 1966, Psychometrika 31).
+
+    Args:
+        student_ND: vectors of some texts, at the start.
+        target_ND: their targets.
+    """
+    left, _, right = np.linalg.svd(target_ND.astype(np.float64).T @ student_ND.astype(np.float64))
+    return (left @ right).astype(np.float32)

@@ -9,8 +9,10 @@ import torch
 from transformers import AutoConfig, AutoModel, AutoTokenizer, PreTrainedConfig, PreTrainedModel
 
 from aveyb_ir.config import Backbone
+from aveyb_ir.encoding import load_sentence_transformer
 from aveyb_ir.errors import ModelError, RecipeError
 from aveyb_ir.models import AveyBConfig
+from aveyb_ir.training.static_start import static_embeddings
 from aveyb_ir.training.tokenizer import train_tokenizer
 
 logger = logging.getLogger(__name__)
@@ -18,23 +20,31 @@ logger = logging.getLogger(__name__)
 _SYMBOLS = ("pad", "cls", "sep", "bos", "eos")
 
 
-def save_fresh_backbone(folder: str, section: Backbone, texts_for_tokenizer: Iterable[str], *, seed: int) -> None:
+def save_fresh_backbone(folder: str, section: Backbone, texts: Iterable[str], *, seed: int) -> None:
     """Write a backbone with random weights and its tokenizer, so that they load the way any checkpoint does.
 
     Args:
         folder: an empty folder.
-        section: has `fresh` or `fresh_transformer`, and a tokenizer or how to learn one.
-        texts_for_tokenizer: read only where `section.train_tokenizer` is set.
+        section: has `fresh` or `fresh_transformer`, and a tokenizer or how to get one.
+        texts: of the training data; read only where `section.train_tokenizer` or `section.embeddings_from` is set.
         seed: fixes the weights; the generators of the caller are left as they were.
 
     Raises:
-        ModelError: `section.tokenizer` cannot be loaded.
-        RecipeError: `section.fresh_transformer` names no known architecture, or fields its config does not have.
+        ModelError: `section.tokenizer` or `section.embeddings_from` cannot be loaded.
+        RecipeError: `section.fresh_transformer` names no known architecture, or fields its config does not have, or
+            embeddings wider than those of `section.embeddings_from`.
     """
-    tokenizer = _tokenizer(section, texts_for_tokenizer)
+    origin = None
+    if section.embeddings_from is not None:
+        origin = load_sentence_transformer(section.embeddings_from, device="cpu", dtype=torch.float32)
+    tokenizer = _tokenizer(section, texts) if origin is None else origin.tokenizer
     with torch.random.fork_rng():
         torch.manual_seed(seed)
         model: PreTrainedModel = AutoModel.from_config(_config(section, tokenizer))
+    if origin is not None:
+        table = model.get_input_embeddings().weight
+        with torch.no_grad():
+            table.copy_(torch.from_numpy(static_embeddings(origin, texts, table.shape[1])))
     model.save_pretrained(folder)
     tokenizer.save_pretrained(folder)
     logger.info(

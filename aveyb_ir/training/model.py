@@ -21,13 +21,13 @@ _STOCK_MODULES = ("Transformer", "Pooling", "Normalize")
 
 
 def build_sentence_transformer(
-    section: ModelSection, texts_for_tokenizer: Iterable[str] = (), *, seed: int = 0, device: str | None = None
+    section: ModelSection, texts: Iterable[str] = (), *, seed: int = 0, device: str | None = None
 ) -> SentenceTransformer:
     """Build `Transformer` + `Pooling` + `Normalize` from a checkpoint or from random weights.
 
     Args:
         section: what the recipe says about the model.
-        texts_for_tokenizer: read only where `section.train_tokenizer` is set.
+        texts: of the training data; read only where `section.train_tokenizer` or `section.embeddings_from` is set.
         seed: fixes random weights; the generators of the caller are left as they were.
         device: where the weights go, such as "cpu"; None lets Sentence Transformers choose.
 
@@ -40,7 +40,7 @@ def build_sentence_transformer(
         loaded = _load(section.start, "model.start")
     else:
         with tempfile.TemporaryDirectory() as folder:
-            save_fresh_backbone(folder, section, texts_for_tokenizer, seed=seed)
+            save_fresh_backbone(folder, section, texts, seed=seed)
             loaded = _load(folder, "model.fresh")
     transformer = loaded[0]
     set_length_limit(transformer, section.max_length)

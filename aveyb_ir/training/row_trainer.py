@@ -11,7 +11,7 @@ from sentence_transformers.sentence_transformer.losses import EmbedDistillLoss
 from torch import nn
 
 from aveyb_ir.tasks import RowTrainSection
-from aveyb_ir.training.arguments import Schedule, report_to_log, shared_arguments
+from aveyb_ir.training.arguments import Schedule, embedding_rate, report_to_log, shared_arguments
 from aveyb_ir.training.progress import LossLog
 
 _PROJECTION_FILE = "projection.safetensors"
@@ -45,7 +45,7 @@ class RetrieverRowTrainer(SentenceTransformerTrainer):  # type: ignore[misc]
         super().__init__(
             model=model,
             args=SentenceTransformerTrainingArguments(
-                **_arguments(section, rows, folder),
+                **_arguments(section, model, rows, folder),
                 prompts={name: prompt for name, prompt in prompts.items() if prompt} or None,
             ),
             train_dataset=rows,
@@ -78,7 +78,7 @@ class CrossEncoderRowTrainer(CrossEncoderTrainer):  # type: ignore[misc]
         _prepare(model, section, log)
         super().__init__(
             model=model,
-            args=CrossEncoderTrainingArguments(**_arguments(section, rows, folder)),
+            args=CrossEncoderTrainingArguments(**_arguments(section, model, rows, folder)),
             train_dataset=rows,
             loss=loss,
             callbacks=[log],
@@ -107,9 +107,12 @@ def _prepare(model: SentenceTransformer | CrossEncoder, section: RowTrainSection
         getattr(backbone, "activation_checkpointing_enable", backbone.gradient_checkpointing_enable)()
 
 
-def _arguments(section: RowTrainSection, rows: Dataset, folder: Path) -> dict[str, Any]:
+def _arguments(
+    section: RowTrainSection, model: SentenceTransformer | CrossEncoder, rows: Dataset, folder: Path
+) -> dict[str, Any]:
     schedule = Schedule.over(section, -(-len(rows) // section.batch_size))
     return {
         **shared_arguments(section, schedule, folder),
         "per_device_train_batch_size": section.batch_size,
+        "learning_rate_mapping": embedding_rate(section.embedding_learning_rate, model),
     }

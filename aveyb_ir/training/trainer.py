@@ -1,6 +1,5 @@
 """The Sentence Transformers trainer, told what a recipe says."""
 
-import re
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,7 @@ from transformers.integrations import TensorBoardCallback
 
 from aveyb_ir.config import TrainSection
 from aveyb_ir.errors import MissingExtraError, RecipeError
-from aveyb_ir.training.arguments import Schedule, report_to_log, shared_arguments
+from aveyb_ir.training.arguments import Schedule, embedding_rate, report_to_log, shared_arguments
 from aveyb_ir.training.batches import BalancedBatchSampler
 from aveyb_ir.training.collate import PairCollator
 from aveyb_ir.training.loss import InBatchNegativesLoss
@@ -141,7 +140,7 @@ def _arguments(
     arguments = SentenceTransformerTrainingArguments(
         **shared_arguments(section, schedule, folder),
         per_device_train_batch_size=section.batch_size,
-        learning_rate_mapping=_embedding_rate(section, model),
+        learning_rate_mapping=embedding_rate(section.embedding_learning_rate, model),
         eval_strategy="no" if section.eval_steps is None else "steps",
         eval_steps=section.eval_steps,
         ddp_broadcast_buffers=False,  # processes may embed different numbers of slices
@@ -164,12 +163,3 @@ def tensorboard_callback(folder: str) -> TensorBoardCallback:
             "train.tensorboard: got no package tensorboard, expected it installed; pip install 'aveyb-ir[train]'"
         ) from error
     return TensorBoardCallback(SummaryWriter(log_dir=folder))
-
-
-def _embedding_rate(section: TrainSection, model: SentenceTransformer) -> dict[str, float]:
-    """The token embeddings' own learning rate, by a pattern that only their name matches."""
-    if section.embedding_learning_rate is None:
-        return {}
-    embeddings = model[0].auto_model.get_input_embeddings().weight
-    name = next(name for name, parameter in model.named_parameters() if parameter is embeddings)
-    return {rf"\b{re.escape(name)}$": section.embedding_learning_rate}
