@@ -89,7 +89,7 @@ def bench(
     subjects = [
         replace(build_subject(source, dtype=precision, **options), name=label) for label, source in named.items()
     ]
-    setting = {**_setting(str(place), precision), "batch_size": batch_size}
+    setting = {**machine_setting(str(place), precision), "batch_size": batch_size}
     if any(source in NAMES for source in named.values()):  # folders have a size and a tail of their own
         setting |= {"size": size, "tail": tail}
     report = BenchReport(setting)
@@ -155,7 +155,8 @@ def _decay(subject: Subject, report: BenchReport) -> float | None:
     return decay_exponent([cell.tokens for cell in cells], [cell.tokens_per_second for cell in cells])
 
 
-def _setting(device: str, dtype: torch.dtype) -> dict[str, Any]:
+def machine_setting(device: str, dtype: torch.dtype) -> dict[str, Any]:
+    """What a number measured here depends on."""
     name = torch.cuda.get_device_name(device) if device.startswith("cuda") else torch.backends.cpu.get_cpu_capability()
     return {
         "device": f"{device} ({name})",

@@ -1,8 +1,9 @@
 """`aveyb-ir bench`."""
 
 from dataclasses import asdict
+from itertools import islice
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -17,7 +18,8 @@ def bench(
     ] = None,
     lengths: Annotated[str, typer.Option(help="Tokens per text, separated by commas.")] = "16,128,512,2048,8192",
     batch_size: Annotated[
-        int | None, typer.Option(min=1, help="Texts per batch, by default 1; rows with --training, by default 64.")
+        int | None,
+        typer.Option(min=1, help="Texts per batch, 1; rows with --training, 64; queries with --search, 32."),
     ] = None,
     size: Annotated[
         str | None, typer.Option(help="base or small, by default base; with --training by default small.")
@@ -31,12 +33,26 @@ def bench(
     training: Annotated[
         bool, typer.Option("--training", help="Measure training steps instead, also against a bare loop.")
     ] = False,
-    output: Annotated[Path | None, typer.Option(help="Folder for bench.json, .csv, .md and .png.")] = None,
+    search: Annotated[
+        Path | None, typer.Option(help="Measure searches of this index instead: dense, bm25, hybrid and reranked.")
+    ] = None,
+    queries: Annotated[Path | None, typer.Option(help="With --search: file of queries, .jsonl or .tsv.")] = None,
+    max_queries: Annotated[int, typer.Option(min=1, help="With --search: queries taken from the file.")] = 200,
+    rerank: Annotated[str | None, typer.Option(help="With --search: model that scores hybrid hits again.")] = None,
+    output: Annotated[Path | None, typer.Option(help="Folder for bench.* or search.*: .json, .csv, .md, .png.")] = None,
     device: Device = None,
     dtype: Dtype = None,
     json: Json = False,
 ) -> None:
     """Measure encoders side by side: tokens per second, share of the machine's rate, memory, decay with length."""
+    if (search is None) != (queries is None) or (search is None and rerank is not None):
+        raise typer.BadParameter("--search and --queries need each other, and --rerank needs both")
+    if search is not None and queries is not None:
+        if models or training:
+            raise typer.BadParameter("--search measures an index; give no models and no --training")
+        options = {"batch_size": batch_size or 32, "repeats": repeats, "max_seconds": max_seconds}
+        _search(search, queries, max_queries, rerank, device, dtype, options, output, json)
+        return
     if training:
         _training(models, batch_size or 64, size or "small", repeats, device, dtype, json)
         return
@@ -65,6 +81,39 @@ def bench(
         print_json(report.to_json())
     else:
         typer.echo(table(report))
+
+
+def _search(
+    index: Path,
+    queries: Path,
+    max_queries: int,
+    rerank: str | None,
+    device: str | None,
+    dtype: str | None,
+    options: dict[str, Any],
+    output: Path | None,
+    json: bool,
+) -> None:
+    from aveyb_ir.data import read_queries
+
+    texts = [query.text for query in islice(read_queries(queries), max_queries)]
+    from aveyb_ir.bench import bench_search
+    from aveyb_ir.retrieval import Index, load_reranker
+
+    reranker = None if rerank is None else load_reranker(rerank, device=device, dtype=dtype)
+    report = bench_search(
+        Index.open(index, device=device, dtype=dtype),
+        texts,
+        reranker=reranker,
+        progress=lambda line: typer.echo(line, err=True),
+        **options,
+    )
+    if output is not None:
+        typer.echo(", ".join(str(path) for path in report.save(output)), err=True)
+    if json:
+        print_json(report.to_json())
+    else:
+        typer.echo(report.table())
 
 
 def _training(

@@ -96,8 +96,7 @@ def check_method(method: str) -> None:
 def checked_weights(weights: Sequence[float] | None, num: int) -> list[float]:
     """One weight for each of `num` rankings. Raises ValueError for what cannot be."""
     weights = [1.0] * num if weights is None else list(weights)
-    are_numbers = all(isinstance(w, Real) and not isinstance(w, bool) and 0 <= w < float("inf") for w in weights)
-    if len(weights) != num or not are_numbers or not any(weights):
+    if len(weights) != num or not all(map(_is_weight, weights)) or not any(weights):
         raise ValueError(f"weights are {weights}; expected {num} numbers from 0, one of them above; give one for each")
     return [float(weight) for weight in weights]
 
@@ -121,6 +120,10 @@ def checked_count(name: str, value: object) -> int:
         return checked_top_k(value)
     except ValueError:
         raise ValueError(f"{name} is {value!r}, expected a whole number from 1: give one") from None
+
+
+def _is_weight(value: object) -> bool:
+    return isinstance(value, Real) and not isinstance(value, bool) and 0 <= float(value) < float("inf")
 
 
 def _scaled(ranking: Mapping[_K, float]) -> dict[_K, float]:

@@ -2,7 +2,7 @@
 
 import asyncio
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, get_args, overload
 
 from aveyb_ir.data import Run
@@ -177,9 +177,7 @@ class Retriever:
         return hits[0] if isinstance(query, str) else hits
 
     @overload
-    async def asearch(  # type: ignore[overload-overlap]  # str first
-        self, query: str, **options: Any
-    ) -> list[Hit]: ...
+    async def asearch(self, query: str, **options: Any) -> list[Hit]: ...
     @overload
     async def asearch(self, query: Sequence[str], **options: Any) -> list[list[Hit]]: ...
     async def asearch(self, query: str | Sequence[str], **options: Any) -> Any:
@@ -187,7 +185,8 @@ class Retriever:
 
         Any number may be awaited at once.
         """
-        return await asyncio.to_thread(self.search, query, **options)
+        search: Callable[..., Any] = self.search
+        return await asyncio.to_thread(search, query, **options)
 
     def run(
         self,
