@@ -1,6 +1,7 @@
 """Embeddings, ids and texts on disk, and the nearest documents to a query; knows nothing of text models."""
 
 from aveyb_ir.index.faiss_facts import FaissFacts, faiss_facts
+from aveyb_ir.index.faiss_gpu import FaissDevice
 from aveyb_ir.index.footprint import faiss_bytes
 from aveyb_ir.index.identity import EncoderIdentity
 from aveyb_ir.index.named_specs import AutoSpec, load_spec
@@ -16,6 +17,7 @@ __all__ = [
     "BUILT_IN",
     "AutoSpec",
     "EncoderIdentity",
+    "FaissDevice",
     "FaissFacts",
     "Hit",
     "IndexDir",

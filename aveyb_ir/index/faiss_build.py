@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from aveyb_ir.index.faiss_import import faiss_module, innermost
+from aveyb_ir.index.faiss_import import faiss_module, innermost, num_gpus
 from aveyb_ir.index.spec import FLAT, LIST_VECTORS, IndexSpec, min_vectors
 
 _logger = logging.getLogger(__name__)
@@ -120,11 +120,10 @@ def _sample(vectors: NDArray[np.float32], num: int) -> NDArray[np.float32]:
 
 def _on_gpus(index: Any, factory: str) -> Any:
     """The same index where FAISS sees GPUs and knows this kind there, else as it is."""
-    faiss = faiss_module()
-    if not getattr(faiss, "get_num_gpus", int)():
+    if not num_gpus():
         return index
     try:
-        return faiss.index_cpu_to_all_gpus(index)
+        return faiss_module().index_cpu_to_all_gpus(index)
     except RuntimeError as error:
         reason = str(error).splitlines()[-1]
         _logger.warning("FAISS cannot build %s on a GPU (%s); it is built on the CPU", factory, reason)
@@ -132,5 +131,4 @@ def _on_gpus(index: Any, factory: str) -> Any:
 
 
 def _off_gpus(index: Any) -> Any:
-    faiss = faiss_module()
-    return faiss.index_gpu_to_cpu(index) if getattr(faiss, "get_num_gpus", int)() else index
+    return faiss_module().index_gpu_to_cpu(index) if num_gpus() else index

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from aveyb_ir.index.faiss_import import faiss_module
+from aveyb_ir.index.faiss_import import faiss_module, num_gpus
 
 
 @dataclass(frozen=True)
@@ -18,6 +18,5 @@ class FaissFacts:
 def faiss_facts() -> FaissFacts:
     """Ask FAISS; a build for CPUs only sees no GPU. Raises ImportError when it cannot be loaded."""
     faiss = faiss_module()
-    count_gpus = getattr(faiss, "get_num_gpus", lambda: 0)
     options = " ".join(faiss.get_compile_options().split())
-    return FaissFacts(faiss.__version__, options, int(faiss.omp_get_max_threads()), int(count_gpus()))
+    return FaissFacts(faiss.__version__, options, int(faiss.omp_get_max_threads()), num_gpus())

@@ -10,6 +10,7 @@ from aveyb_ir.errors import IndexDamagedError
 from aveyb_ir.index.allowed import Allowed
 from aveyb_ir.index.durable import RESTORE
 from aveyb_ir.index.faiss_build import signs
+from aveyb_ir.index.faiss_gpu import GpuCopy, gpu_copy
 from aveyb_ir.index.faiss_import import faiss_module, innermost
 from aveyb_ir.index.spec import IndexSpec
 
@@ -20,12 +21,14 @@ _TOGETHER = 16
 class FaissFile:
     """An approximate FAISS index, memory-mapped and read-only; searches may run in any number of threads.
 
+    With `on_gpu` a copy there answers what it can, a batch at once, so that what is found may depend on the batch.
+
     Raises IndexDamagedError when the file is no FAISS index or not one of `num_vectors` vectors of `dimension`.
     """
 
     complete = False
 
-    def __init__(self, path: Path, num_vectors: int, dimension: int, spec: IndexSpec) -> None:
+    def __init__(self, path: Path, num_vectors: int, dimension: int, spec: IndexSpec, *, on_gpu: bool = False) -> None:
         self._spec = spec
         self._index = _opened(path, spec.is_binary)
         if (self._index.ntotal, self._index.d) != (num_vectors, dimension):
@@ -33,7 +36,8 @@ class FaissFile:
                 f"{path}: {self._index.ntotal} vectors of {self._index.d} dimensions, expected {num_vectors} of "
                 f"{dimension}; {RESTORE}"
             )
-        self.lossless = _keeps_vectors(self._index)
+        self._gpu = gpu_copy(self._index, str(path)) if on_gpu and not spec.is_binary else None
+        self.lossless = _keeps_vectors(self._index) and self._gpu is None  # there, digits may be cut
         self._is_plain = _is_plain(self._index)
         self._repeats = isinstance(innermost(self._index), faiss_module().IndexNSG)
 
@@ -45,6 +49,8 @@ class FaissFile:
         Which vectors are found does not depend on the other queries, and none is found twice. More `effort` looks into
         more of the index. Position -1 fills up when fewer are found.
         """
+        if self._gpu and GpuCopy.answers(num, self._spec.nprobe * effort, is_filtered=allowed is not None):
+            return self._gpu.search(queries, num, _parameters(self._index, self._spec, effort, None))
         select = allowed if allowed and self._is_plain else None
         parameters = _parameters(self._index, self._spec, effort, select)
         step = _TOGETHER if self._is_plain else 1

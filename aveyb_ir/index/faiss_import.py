@@ -10,6 +10,11 @@ def faiss_module() -> Any:
     return faiss
 
 
+def num_gpus() -> int:
+    """How many GPUs FAISS sees; a build for CPUs only sees none."""
+    return int(getattr(faiss_module(), "get_num_gpus", int)())
+
+
 def innermost(index: Any) -> Any:
     """The float index behind transformations of the vectors."""
     faiss = faiss_module()

@@ -13,6 +13,7 @@ from aveyb_ir.data import Document
 from aveyb_ir.errors import IndexDamagedError, IndexMismatchError
 from aveyb_ir.index.documents import document_digest, live_rows
 from aveyb_ir.index.durable import RESTORE
+from aveyb_ir.index.faiss_gpu import FaissDevice, uses_gpu
 from aveyb_ir.index.identity import EncoderIdentity
 from aveyb_ir.index.layout import Layout
 from aveyb_ir.index.manifest import Granularity, Manifest
@@ -45,34 +46,49 @@ class IndexDir:
     long as it lives, and no other document ever gets that row.
     """
 
-    def __init__(self, layout: Layout, manifest: Manifest, known: Sequence[Segment] = ()) -> None:
+    def __init__(
+        self, layout: Layout, manifest: Manifest, known: Sequence[Segment] = (), *, on_gpu: bool = False
+    ) -> None:
         self._layout = layout
         self._manifest = manifest
-        self._segments, deleted = open_segments(layout, manifest, known)
+        self._on_gpu = on_gpu
+        self._segments, deleted = open_segments(layout, manifest, known, on_gpu=on_gpu)
         self._deleted = frozenset(deleted.tolist())
 
     @classmethod
-    def open(cls, path: str | os.PathLike[str], *, expected_encoder: EncoderIdentity | None = None) -> "IndexDir":
+    def open(
+        cls,
+        path: str | os.PathLike[str],
+        *,
+        expected_encoder: EncoderIdentity | None = None,
+        faiss_device: FaissDevice = "cpu",
+    ) -> "IndexDir":
         """Open the published state of the index at `path`.
+
+        With `faiss_device` "cuda", or "auto" where FAISS sees a GPU, a copy of each IVF index there answers searches
+        without conditions. It may find other near vectors than the CPU does, and others in another batch; they are
+        scored and ordered exactly all the same. What FAISS does not know on a GPU stays on the CPU, with a warning.
 
         Raises IndexDirError where there is no index, IndexDamagedError when files are missing, cut, miscounted or
         exchanged for others (`verify` checks every byte), IndexMismatchError when `expected_encoder` is not the one it
-        was built with.
+        was built with, ValueError for a `faiss_device` that is unknown or not there.
         """
-        return cls._opened(Layout(Path(path).absolute()), expected_encoder, ())
+        return cls._opened(Layout(Path(path).absolute()), expected_encoder, (), uses_gpu(faiss_device))
 
     @classmethod
-    def _opened(cls, layout: Layout, expected: EncoderIdentity | None, known: Sequence[Segment]) -> "IndexDir":
+    def _opened(
+        cls, layout: Layout, expected: EncoderIdentity | None, known: Sequence[Segment], on_gpu: bool
+    ) -> "IndexDir":
         manifest = Manifest.read(layout)
         if expected is not None:
             check_encoder(layout, manifest, expected)
         try:
-            return cls(layout, manifest, known)
+            return cls(layout, manifest, known, on_gpu=on_gpu)
         except (IndexDamagedError, FileNotFoundError):
             # A writer may have published and cleaned up between the reading of the manifest and of its files.
             if Manifest.read(layout) == manifest:
                 raise
-            return cls._opened(layout, expected, known)
+            return cls._opened(layout, expected, known, on_gpu)
 
     def latest(self) -> "IndexDir":
         """This index if nothing was published since, else the newest state, opened.
@@ -81,7 +97,7 @@ class IndexDir:
         """
         if self._manifest.is_current(self._layout) or Manifest.read(self._layout) == self._manifest:
             return self
-        return self._opened(self._layout, self.encoder, self._segments)
+        return self._opened(self._layout, self.encoder, self._segments, self._on_gpu)
 
     @property
     def encoder(self) -> EncoderIdentity:

@@ -36,11 +36,20 @@ class Batch(NamedTuple):
 class Segment:
     """A finished segment. `deleted` lists rows, ascending, that are no longer to be found, here or elsewhere.
 
+    With `on_gpu` FAISS searches there what it can; what is compared exactly stays on the CPU.
+
     Raises IndexDamagedError when its files are not what `info` says, as far as sizes, counts and some pages tell.
     """
 
     def __init__(
-        self, layout: SegmentLayout, info: SegmentInfo, dimension: int, spec: IndexSpec, deleted: NDArray[np.int64]
+        self,
+        layout: SegmentLayout,
+        info: SegmentInfo,
+        dimension: int,
+        spec: IndexSpec,
+        deleted: NDArray[np.int64],
+        *,
+        on_gpu: bool = False,
     ) -> None:
         check_folder(layout.folder)
         for name, file in info.files.items():
@@ -58,7 +67,7 @@ class Segment:
         self.num_live = info.vectors if self._live is None else int(self._live.sum())
         finder: VectorSearch = ExactScan(self._vectors)
         if not info.is_flat:
-            finder = FaissFile(layout.faiss, info.vectors, dimension, spec)
+            finder = FaissFile(layout.faiss, info.vectors, dimension, spec, on_gpu=on_gpu)
         self._search = SegmentSearch(self._vectors, self._parts, finder, spec.candidates)
         self._unfiltered = None if self._live is None else Allowed(self._live)
         self._last: tuple[Where | None, Allowed | None] = (None, None)  # the latest condition, which often comes again
@@ -126,7 +135,7 @@ class Segment:
 
 
 def open_segments(
-    layout: Layout, manifest: Manifest, known: Sequence[Segment] = ()
+    layout: Layout, manifest: Manifest, known: Sequence[Segment] = (), *, on_gpu: bool = False
 ) -> tuple[list[Segment], NDArray[np.int64]]:
     """All segments of a published state, and the rows of the deleted documents that they still hold, ascending.
 
@@ -140,7 +149,7 @@ def open_segments(
     dimension, spec = manifest.encoder.dimension, manifest.spec
     segments = [
         next((segment for segment in known if segment.is_as(info, spec, deleted)), None)
-        or Segment(layout.segment(info.name), info, dimension, spec, deleted)
+        or Segment(layout.segment(info.name), info, dimension, spec, deleted, on_gpu=on_gpu)
         for info in manifest.segments
     ]
     return segments, deleted

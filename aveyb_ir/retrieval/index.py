@@ -20,7 +20,16 @@ from aveyb_ir.encoding import (
     encode_texts,
 )
 from aveyb_ir.errors import DataError, IndexDirError, IndexMismatchError, ModelError
-from aveyb_ir.index import AutoSpec, EncoderIdentity, IndexDir, IndexSpec, IndexWriter, check_spec, load_spec
+from aveyb_ir.index import (
+    AutoSpec,
+    EncoderIdentity,
+    FaissDevice,
+    IndexDir,
+    IndexSpec,
+    IndexWriter,
+    check_spec,
+    load_spec,
+)
 
 _log = logging.getLogger(__name__)
 
@@ -123,10 +132,12 @@ class Index:
         encoder: Encoder | str | os.PathLike[str] | None = None,
         device: str | None = None,
         dtype: str | None = None,
+        faiss_device: FaissDevice = "cpu",
     ) -> "Index":
         """Open an index with the encoder it names, or with a given one that must be the same.
 
         An encoder that is loaded here, as `Encoder` does with `device` and `dtype`, gets the length limit of the index.
+        `faiss_device` is where FAISS searches: "cpu", "cuda", or "auto" for a GPU that FAISS sees; see `IndexDir.open`.
 
         Raises:
             IndexDirError: No index there, a damaged one, or one of another encoder.
@@ -134,7 +145,8 @@ class Index:
             ValueError: An impossible device or dtype, or one beside an Encoder, which has its own.
         """
         loaded = _loaded(IndexDir.open(path), encoder, device, dtype)
-        return cls(IndexDir.open(path, expected_encoder=identity_of(loaded)), loaded)
+        opened = IndexDir.open(path, expected_encoder=identity_of(loaded), faiss_device=faiss_device)
+        return cls(opened, loaded)
 
     def add(self, documents: Iterable[Document] | str | os.PathLike[str], *, replace: bool = False) -> int:
         """Add documents and return how many; with `replace`, documents of known ids take the place of the old ones.
