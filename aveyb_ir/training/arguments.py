@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import nn
 from transformers import PrinterCallback, ProgressCallback, Trainer
 
 from aveyb_ir.config import Optimization, TrainSection
@@ -77,7 +76,7 @@ def shared_arguments(section: Optimization, schedule: Schedule, folder: Path) ->
     }
 
 
-def embedding_rate(rate: float | None, model: nn.Sequential) -> dict[str, float]:
+def embedding_rate(rate: float | None, model: Any) -> dict[str, float]:
     """The token embeddings' own learning rate, if they have one, by a pattern that only their name matches."""
     if rate is None:
         return {}

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from sentence_transformers import SentenceTransformer
 from torch import nn
 
+from aveyb_ir.encoding.tokenization import tokenize
 from aveyb_ir.errors import RecipeError
 from aveyb_ir.tasks import DistillRecipe
 from aveyb_ir.training.distillation_loss import EmbeddingDistillationLoss, principal_axes, score_loss, turned_to
@@ -33,7 +34,6 @@ logger = logging.getLogger(__name__)
 _TEACHER_FOLDER = "teacher"
 _TEXTS_TO_TURN_BY = 4096
 _TEXTS_AT_ONCE = 64
-_LONGEST_TEXT = 100_000  # tokens; what one text may weigh in the fit
 
 
 def distill(
@@ -153,8 +153,7 @@ def _fit_embeddings(
     rows = np.array([*vectors.query_rows.values(), *vectors.document_rows.values()], dtype=np.int64)
     targets_ND = vectors[rows] @ axes
     targets_ND /= np.linalg.norm(targets_ND, axis=1, keepdims=True)
-    limit = min(model.max_seq_length or _LONGEST_TEXT, _LONGEST_TEXT)
-    token_lists = model.tokenizer(texts, truncation=True, max_length=limit)["input_ids"]
+    token_lists = tokenize(model.tokenizer, texts, model.max_seq_length).token_ids
     table = model[0].auto_model.get_input_embeddings().weight
     fitted = fit_embeddings(table.detach().cpu().numpy(), token_lists, targets_ND, penalty=penalty)
     with torch.no_grad():

@@ -123,4 +123,5 @@ def turned_to(student_ND: NDArray[np.float32], target_ND: NDArray[np.float32]) -
         target_ND: their targets.
     """
     left, _, right = np.linalg.svd(target_ND.astype(np.float64).T @ student_ND.astype(np.float64))
-    return (left @ right).astype(np.float32)
+    rotation: NDArray[np.float32] = (left @ right).astype(np.float32)
+    return rotation

@@ -1,6 +1,6 @@
 """Token embeddings whose plain means come nearest to a teacher's vectors, found by least squares."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,7 +11,7 @@ _ITERATIONS = 60
 
 def fit_embeddings(
     embeddings_VD: NDArray[np.float32],
-    token_lists: Sequence[Sequence[int]],
+    token_lists: Sequence[NDArray[np.int32]],
     targets_ND: NDArray[np.float32],
     *,
     penalty: float,
@@ -39,15 +39,15 @@ def fit_embeddings(
     mapping_DD = np.linalg.lstsq(means @ start, targets_ND.astype(np.float64), rcond=None)[0]
     fitted = start @ mapping_DD
     fitted += _correction(means.tocsr(), targets_ND - means @ fitted, penalty * float(np.mean(scale_N**2)))
-    return (fitted * (embeddings_VD.std() / fitted.std())).astype(np.float32)
+    scaled: NDArray[np.float32] = (fitted * (embeddings_VD.std() / fitted.std())).astype(np.float32)
+    return scaled
 
 
-def _counts(token_lists: Iterable[Sequence[int]], num_tokens: int) -> sparse.csr_array:
+def _counts(token_lists: Sequence[NDArray[np.int32]], num_tokens: int) -> sparse.csr_array:
     """How often each text has each token, (texts, vocabulary)."""
-    lists = list(token_lists)
-    ends = np.cumsum([0, *map(len, lists)])
-    columns = np.fromiter((token for tokens in lists for token in tokens), np.int64, count=int(ends[-1]))
-    counts = sparse.csr_array((np.ones(len(columns)), columns, ends), shape=(len(lists), num_tokens))
+    ends = np.cumsum([0, *map(len, token_lists)])
+    columns = np.concatenate(token_lists)
+    counts = sparse.csr_array((np.ones(len(columns)), columns, ends), shape=(len(token_lists), num_tokens))
     counts.sum_duplicates()
     return counts
 

@@ -13,6 +13,7 @@ import torch
 from numpy.typing import NDArray
 from sentence_transformers import SentenceTransformer
 
+from aveyb_ir.encoding.tokenization import tokenize
 from aveyb_ir.errors import RecipeError
 
 _TOKENS_AT_ONCE = 512
@@ -53,7 +54,8 @@ def static_embeddings(model: SentenceTransformer, texts: Iterable[str], width: i
         )
     white_VW = centred_VD @ (direction_DD[:, :width] / np.sqrt(variance_D[:width]))
     weighted_VW = white_VW * (_FREQUENT / (_FREQUENT + share_V))[:, None]
-    return (weighted_VW * (_STANDARD_DEVIATION / weighted_VW.std())).astype(np.float32)
+    scaled_VW: NDArray[np.float32] = (weighted_VW * (_STANDARD_DEVIATION / weighted_VW.std())).astype(np.float32)
+    return scaled_VW
 
 
 @torch.inference_mode()
@@ -82,9 +84,9 @@ def _token_shares(tokenizer: Any, texts: Iterable[str], num_tokens: int) -> NDAr
     """Share of each token among all tokens of the texts; a token that is not there counts as half of one."""
     counts_V = np.full(num_tokens, 0.5)
     for block in _blocks(texts):
-        found = tokenizer(block, add_special_tokens=True, verbose=False)["input_ids"]
-        counts_V += np.bincount(np.fromiter((id for ids in found for id in ids), np.int64), minlength=num_tokens)
-    return counts_V / counts_V.sum()
+        counts_V += np.bincount(np.concatenate(tokenize(tokenizer, block, None).token_ids), minlength=num_tokens)
+    shares_V: NDArray[np.float64] = counts_V / counts_V.sum()
+    return shares_V
 
 
 def _blocks(texts: Iterable[str]) -> Iterator[list[str]]:

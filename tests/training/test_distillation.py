@@ -299,6 +299,29 @@ def test_a_resumed_run_is_the_uninterrupted_one_bit_for_bit(
     assert resumed.final_loss == whole.final_loss
 
 
+def test_fitted_embeddings_start_nearer_to_the_teacher(make: MakeDistill, bert_dir: Path, tmp_path: Path) -> None:
+    teacher = {"model": str(bert_dir), "kept": str(tmp_path / "kept")}
+    model = {
+        "fresh": {"d_embed": 8, "n_layers": 2, "chunk_size": 16, "initializer_range": 0.1},
+        "train_tokenizer": None,
+        "embeddings_from": str(bert_dir),
+    }
+
+    def first_loss(**options: float) -> float:
+        recipe = make(
+            {"loss": "embedding", "similarity_weight": 0.0, **options}, teacher, model, negatives=None, max_steps=1
+        )
+        distill(recipe, overwrite=True)
+        return lines(tmp_path / "out" / "loss.jsonl")[0]["loss"]
+
+    assert first_loss(fit_embeddings=0.1) < 0.85 * first_loss()
+
+
+def test_a_fit_needs_targets(make: MakeDistill) -> None:
+    with pytest.raises(ValueError, match=r"distill\.fit_embeddings"):
+        make({"loss": "kl", "fit_embeddings": 1.0}, max_steps=1)
+
+
 def test_a_narrow_teacher_needs_a_learned_projection(make: MakeDistill, bert_dir: Path) -> None:
     fresh = {"d_embed": 40, "n_layers": 2, "chunk_size": 16}
     recipe = make({"loss": "embedding"}, teacher={"model": str(bert_dir)}, model={"fresh": fresh}, max_steps=1)
