@@ -123,7 +123,9 @@ def checked_count(name: str, value: object) -> int:
 
 
 def _is_weight(value: object) -> bool:
-    return isinstance(value, Real) and not isinstance(value, bool) and 0 <= float(value) < float("inf")
+    if isinstance(value, bool) or not isinstance(value, Real):
+        return False
+    return 0 <= float(value) < float("inf")
 
 
 def _scaled(ranking: Mapping[_K, float]) -> dict[_K, float]:
