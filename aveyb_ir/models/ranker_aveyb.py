@@ -15,8 +15,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-# Rows of the Gram matrix computed at a time: 30,000 distinct tokens in fp32 would need 3.6 GB as one matrix.
-_BLOCK_TOKENS = 1024
+# Rows of the Gram matrix computed at a time: 30,000 distinct tokens in fp32 would need 3.6 GB as one matrix. All rows
+# of a block get the columns of its last one, so few of them waste little, and fewer would slow the product down.
+_BLOCK_TOKENS = 384
 # Similarities held at a time by `maxsim`, in elements.
 _BLOCK_SIMILARITIES = 1 << 24
 # Scores held at a time beside the whole table of them, in elements: a million tokens make 15,625 chunks of 64.
