@@ -84,4 +84,4 @@ def _print(
         measured = None if quality is None else quality.to_json()
         print_json({"model": reranker.name, "queries": len(after), **facts, "read": read, "quality": measured})
     elif quality is not None:
-        typer.echo(f"{quality.num_queries} judged queries: {quality}")
+        typer.echo(str(quality))

@@ -35,15 +35,20 @@ class RerankingQuality:
         after: NDCG@10 of the reranked run.
         ceiling: The most it could be.
         num_queries: Over how many judged queries the means are.
+        num_unanswered: How many of them the first stage left without a document; they count as 0.
     """
 
     before: float
     after: float
     ceiling: Ceiling
     num_queries: int
+    num_unanswered: int = 0
 
     def __str__(self) -> str:
-        return f"NDCG@10 {self.before:.4f} → {self.after:.4f}; {self.ceiling}"
+        unanswered = f" ({self.num_unanswered} without documents, counted as 0)" if self.num_unanswered else ""
+        return (
+            f"NDCG@10 {self.before:.4f} → {self.after:.4f} over {self.num_queries} queries{unanswered}; {self.ceiling}"
+        )
 
     def to_json(self) -> dict[str, object]:
         """Give all of it as JSON values."""
@@ -95,4 +100,5 @@ def reranking_quality(
         after=second.metrics["ndcg@10"],
         ceiling=reranking_ceiling(qrels, before, depth=depth, own_document=own_document),
         num_queries=first.num_queries,
+        num_unanswered=len(first.unanswered),
     )

@@ -65,9 +65,7 @@ def test_quality_comes_with_its_ceiling(run, given):
     command += ["--corpus", folder / "data", "--qrels", folder / "data" / "qrels" / "test.tsv"]
     code, out, _ = run(*command, "--depth", 1)
     assert code == 0
-    assert out == (
-        "2 judged queries: NDCG@10 0.6309 → 0.6309; at best 0.0000 with these candidates (recall@1 0.0000)\n"
-    )
+    assert out == ("NDCG@10 0.6309 → 0.6309 over 2 queries; at best 0.0000 with these candidates (recall@1 0.0000)\n")
     code, out, _ = run(*command, "--json")
     found = json.loads(out)
     assert found["quality"]["ceiling"] == {"depth": 100, "recall": 1.0, "ndcg": 1.0}
