@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from aveyb_ir.cli.options import Device, Dtype, Json, MaxLength
+from aveyb_ir.cli.options import Device, Dtype, Json, MaxLength, TruncateDim
 from aveyb_ir.cli.output import counting, print_json, print_rows
 
 if TYPE_CHECKING:
@@ -60,11 +60,12 @@ def evaluate(
     device: Device = None,
     dtype: Dtype = None,
     max_length: MaxLength = None,
+    truncate_dim: TruncateDim = None,
     json: Json = False,
 ) -> None:
     """Measure a model (--model), an index (--index) or answers (--run) on collections (--data), with BM25 beside."""
     sources = data or []
-    encoder = {"device": device, "dtype": dtype, "max_length": max_length}
+    encoder = {"device": device, "dtype": dtype, "max_length": max_length, "truncate_dim": truncate_dim}
     search = {"mode": mode, "fusion": fusion, "rerank": rerank}
     _check_usage(model, index, run, sources, qrels, write_run, output)
     _check_unused(model, index, run, {"vectors": vectors, **encoder, **search})
@@ -121,7 +122,7 @@ def _check_unused(model: str | None, index: Path | None, run: Path | None, given
     if run is not None or model == "bm25":
         what, unused = ("--run" if run is not None else "bm25"), set(given)
     elif index is not None:
-        what, unused = "--index", {"vectors", "max_length"}
+        what, unused = "--index", {"vectors", "max_length", "truncate_dim"}
     else:
         what, unused = "--model", {"mode", "fusion", "rerank"}
     if found := [

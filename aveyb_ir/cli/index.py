@@ -5,9 +5,10 @@ from typing import Annotated, Literal
 
 import typer
 
-from aveyb_ir.cli.options import Device, Dtype, Json, MaxLength, Overwrite
+from aveyb_ir.cli.options import Device, Dtype, Json, MaxLength, Overwrite, TruncateDim
 from aveyb_ir.cli.output import print_fields, print_json, print_rows
 from aveyb_ir.cli.progress import encoding_progress
+from aveyb_ir.packaged import DEFAULT_MODEL
 
 app = typer.Typer(help="Build an index directory, look at it, change it.", no_args_is_help=True)
 
@@ -27,7 +28,7 @@ Corpus = Annotated[
 def build(
     directory: Annotated[Path, typer.Argument(help="Index directory to make.")],
     corpus: Corpus,
-    encoder: Annotated[str, typer.Option(help="Model folder or Hub name.")],
+    encoder: Annotated[str, typer.Option(help="Model folder or Hub name.")] = DEFAULT_MODEL,
     spec: Spec = "flat",
     memory: Annotated[float | None, typer.Option(min=0, help="For --spec auto: gigabytes that FAISS may take.")] = None,
     recall: Annotated[float | None, typer.Option(min=0, max=1, help="For --spec auto: least recall@10.")] = None,
@@ -36,6 +37,7 @@ def build(
     device: Device = None,
     dtype: Dtype = None,
     max_length: MaxLength = None,
+    truncate_dim: TruncateDim = None,
     devices: Annotated[
         str | None, typer.Option(help="Encode in a process for each, separated by commas: cuda:0,cuda:1 or cpu,cpu.")
     ] = None,
@@ -56,7 +58,7 @@ def build(
 
     wanted = {key: value for key, value in {"memory_gb": memory, "recall": recall}.items() if value is not None}
     chosen = AutoSpec.model_validate(wanted) if wanted else spec
-    model = Encoder(encoder, device=device, dtype=dtype, max_length=max_length)
+    model = Encoder(encoder, device=device, dtype=dtype, max_length=max_length, truncate_dim=truncate_dim)
     with encoding_progress() as progress:
         index = Index.build(
             directory,

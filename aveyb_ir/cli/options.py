@@ -14,6 +14,9 @@ Dtype = Annotated[str | None, typer.Option(help="float32, bfloat16 or float16; b
 MaxLength = Annotated[
     int | None, typer.Option(min=1, help="Tokens kept of each text; by default the model's own limit.")
 ]
+TruncateDim = Annotated[
+    int | None, typer.Option(min=1, help="Numbers kept of each vector, for models trained for it; by default all.")
+]
 
 
 def several(text: str, read: Callable[[str], _T]) -> list[_T]:

@@ -74,6 +74,8 @@ class Encoder:
         device: "cpu", "cuda", "cuda:1", …; by default a GPU where there is one.
         dtype: "float32", "bfloat16" or "float16"; by default bfloat16 on GPUs that have it, else float32.
         max_length: Tokens kept of each text. By default the model's own limit, which for Avey-B is none.
+        truncate_dim: Numbers kept of each vector, the first, made unit length again: for models that were trained for
+            it (Matryoshka). By default the model's own setting, mostly all.
         token_budget: Tokens computed in one batch; a longer text runs alone. By default what fits into a part of the
             memory that is free now. Where a batch does not fit, a warning says so and the budget is halved.
         compile: Compile the model's layers with PyTorch's compiler at the first batch, for any batch shape. It takes a
@@ -81,7 +83,8 @@ class Encoder:
 
     Raises:
         ModelError: The model cannot be loaded, or not be compiled.
-        ValueError: An impossible device, dtype, budget, or a `max_length` above the model's limit.
+        ValueError: An impossible device, dtype, budget, a `max_length` above the model's limit, or a `truncate_dim`
+            above its width.
     """
 
     def __init__(
@@ -91,6 +94,7 @@ class Encoder:
         device: str | None = None,
         dtype: str | None = None,
         max_length: int | None = None,
+        truncate_dim: int | None = None,
         token_budget: int | None = None,
         compile: bool = False,
     ) -> None:
@@ -111,6 +115,8 @@ class Encoder:
         self.model.eval()
         if max_length is not None:
             self._limit_length(max_length)
+        if truncate_dim is not None:
+            self._limit_dimension(truncate_dim)
         if token_budget is not None and token_budget < 1:
             raise ValueError(f"token_budget is {token_budget}; expected at least 1, or None to choose by free memory.")
         self.compiled = compile
@@ -196,7 +202,7 @@ class Encoder:
         vectors = np.zeros((len(texts), self.dimension), dtype=np.float32)
 
         def compute(batch: NDArray[np.int64]) -> None:
-            vectors[batch] = forward([tokenized.token_ids[i] for i in batch])
+            vectors[batch] = forward([tokenized.token_ids[i] for i in batch])[:, : self.dimension]
 
         self._run(tokenized, compute, on_batch, padded=forward.padded)
         return _unit(vectors)
@@ -233,9 +239,9 @@ class Encoder:
 
         def compute(batch: NDArray[np.int64]) -> None:
             vectors, chunks = forward.chunks([tokenized.token_ids[i] for i in batch])
-            for i, vector, of_chunks in zip(batch.tolist(), _unit(vectors), chunks, strict=True):
+            for i, vector, of_chunks in zip(batch.tolist(), self._cut(vectors), chunks, strict=True):
                 spans = chunk_spans(tokenized.offsets[i], size, len(prompt), len(texts[i]))
-                found[i] = ChunkedText(vector, _unit(of_chunks), spans)
+                found[i] = ChunkedText(vector, self._cut(of_chunks), spans)
 
         self._run(tokenized, compute, on_batch, padded=False)
         return found
@@ -278,6 +284,18 @@ class Encoder:
                 "Leave it out for the model's own limit."
             )
         self.model.max_seq_length = max_length
+
+    def _limit_dimension(self, truncate_dim: int) -> None:
+        self.model.truncate_dim = None
+        if not 1 <= truncate_dim <= self.dimension:
+            raise ValueError(
+                f"truncate_dim is {truncate_dim}; {self.name} has vectors of {self.dimension} numbers. "
+                "Leave it out for whole vectors."
+            )
+        self.model.truncate_dim = truncate_dim
+
+    def _cut(self, vectors: NDArray[np.float32]) -> NDArray[np.float32]:
+        return _unit(vectors[:, : self.dimension])
 
     def _count(self, tokenized: TokenizedTexts, log_cuts: bool) -> None:
         full_lengths, lengths = tokenized.full_lengths, tokenized.lengths

@@ -26,6 +26,7 @@ _PROBE = "The  Quick (brown) fox's n°1 café — ΑΒΓ Привет 漢字 �
 
 def describe(model: SentenceTransformer) -> dict[str, Any]:
     """Collect what decides a model's vectors beside its weights: tokenizer, pooling, prompts, length limit, …"""
+    narrowed = {} if model.truncate_dim is None else {"truncate_dim": model.truncate_dim}
     return {
         "architecture": _architecture(model),
         "tokenizer": _hash_tokenizer(model.tokenizer),
@@ -33,6 +34,7 @@ def describe(model: SentenceTransformer) -> dict[str, Any]:
         "prompts": {name: prompt for name, prompt in sorted(model.prompts.items()) if prompt},
         "max_length": model.max_seq_length,
         "modules": [type(module).__name__ for module in model],
+        **narrowed,
     }
 
 
@@ -43,7 +45,8 @@ def fingerprint_of(details: dict[str, Any]) -> str:
 
 def _architecture(model: SentenceTransformer) -> dict[str, Any]:
     """Keep what changes results beside the weights; other fields come and go with versions of transformers."""
-    return {name: getattr(model.config, name) for name in _DECISIVE_FIELDS if hasattr(model.config, name)}
+    fields = {name: getattr(model.config, name) for name in _DECISIVE_FIELDS if hasattr(model.config, name)}
+    return fields | ({"pin_first_chunk": True} if getattr(model.config, "pin_first_chunk", False) else {})
 
 
 def hash_weights(model: SentenceTransformer) -> str:

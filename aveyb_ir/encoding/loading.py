@@ -8,20 +8,21 @@ from sentence_transformers import SentenceTransformer
 
 import aveyb_ir.models  # noqa: F401 (registers Avey-B with transformers)
 from aveyb_ir.errors import ModelError
+from aveyb_ir.packaged import DEFAULT_MODEL, packaged_model
 
 
 def load_sentence_transformer(
     name: str | Path, *, device: torch.device | str | None = None, dtype: torch.dtype | Literal["auto"] = "auto"
 ) -> SentenceTransformer:
-    """Load a model by folder or Hub name; "auto" keeps the dtype it is stored in.
+    """Load a model by folder, Hub name or the name of one that comes with the package; "auto" keeps the stored dtype.
 
     Raises:
         ModelError: No such folder, an incomplete one, or a Hub name that cannot be had.
     """
-    check_folder(name)
+    folder = locate(name)
     place = None if device is None else str(device)
     try:
-        return SentenceTransformer(str(name), device=place, model_kwargs={"dtype": dtype})
+        return SentenceTransformer(folder, device=place, model_kwargs={"dtype": dtype})
     except Exception as error:  # the library raises a dozen kinds of these; all mean that this model cannot be loaded
         reason = " ".join(str(error).split())
         where = "" if Path(name).is_dir() else "There is no such folder here, and the Hub did not give it. "
@@ -31,9 +32,15 @@ def load_sentence_transformer(
         ) from error
 
 
-def check_folder(name: str | Path) -> None:
-    """Raise ModelError unless a model may be there: a folder of one, or what can be a Hub name."""
+def locate(name: str | Path) -> str:
+    """Say where a model is loaded from: a folder, the one of a model that comes with the package, or a Hub name.
+
+    Raises:
+        ModelError: What is there is no model, and the name is none that the Hub could have.
+    """
     path = Path(name)
+    if (folder := packaged_model(str(name))) is not None and not path.exists():
+        return str(folder)
     if path.is_dir():
         if not (path / "modules.json").exists() and not (path / "config.json").exists():
             raise ModelError(
@@ -42,5 +49,9 @@ def check_folder(name: str | Path) -> None:
             )
     elif path.is_absolute() or str(name).startswith((".", "~")) or len(path.parts) != 2 or path.parent.exists():
         if len(path.parts) == 1 and not path.exists() and not str(name).startswith((".", "~")):
-            return  # a Hub name without an owner, as in "all-MiniLM-L6-v2"
-        raise ModelError(f"No model folder {str(name)!r}. Give a folder or a Hub name such as owner/model.")
+            return str(name)  # a Hub name without an owner, as in "all-MiniLM-L6-v2"
+        raise ModelError(
+            f"No model folder {str(name)!r}. Give a folder, a Hub name such as owner/model, or "
+            f"{DEFAULT_MODEL}, which comes with the package."
+        )
+    return str(name)

@@ -59,6 +59,7 @@ class _Setup:
     device: str
     dtype: str
     max_length: int | None
+    truncate_dim: int | None
     compiled: bool
     token_budget: int
     granularity: Granularity
@@ -79,6 +80,7 @@ class _Setup:
             device=device,
             dtype=str(encoder.model.dtype).removeprefix("torch."),
             max_length=encoder.max_length,
+            truncate_dim=encoder.model.truncate_dim,
             compiled=encoder.compiled,
             token_budget=token_budget,
             granularity=granularity,
@@ -91,6 +93,7 @@ class _Setup:
             device=self.device,
             dtype=self.dtype,
             max_length=self.max_length,
+            truncate_dim=self.truncate_dim,
             token_budget=self.token_budget,
             compile=self.compiled,
         )

@@ -259,6 +259,8 @@ def _loaded(
     limit = directory.encoder.details.get("max_length")
     if limit is not None and (loaded.max_length is None or limit < loaded.max_length):
         loaded.model.max_seq_length = limit
+    if (dimension := directory.encoder.details.get("truncate_dim")) is not None:
+        loaded.model.truncate_dim = dimension
     return loaded
 
 

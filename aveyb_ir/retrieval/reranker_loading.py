@@ -10,7 +10,7 @@ from sentence_transformers.util import load_file_path
 from aveyb_ir.encoding import Encoder, choose_dtype
 from aveyb_ir.encoding.cross_encoders import load_cross_encoder
 from aveyb_ir.encoding.devices import choose_device
-from aveyb_ir.encoding.loading import check_folder
+from aveyb_ir.encoding.loading import locate
 from aveyb_ir.errors import ModelError
 from aveyb_ir.retrieval.cross_encoder_reranker import CrossEncoderReranker
 from aveyb_ir.retrieval.late_interaction import LateInteraction
@@ -63,7 +63,7 @@ def load_reranker(
 
 def _kind_of(name: str) -> str:
     """Say what a model is by its files; one that none of them tells of is taken for a bi-encoder."""
-    check_folder(name)
+    name = locate(name)
     says = _settings(name, "config_sentence_transformers.json").get("model_type")
     if says is None and load_file_path(name, "modules.json") is None:
         architectures = _settings(name, "config.json").get("architectures") or [""]

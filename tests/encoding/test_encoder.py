@@ -13,6 +13,7 @@ from sentence_transformers.sentence_transformer.modules import Pooling
 
 from aveyb_ir import Encoder
 from aveyb_ir.errors import ModelError
+from aveyb_ir.packaged import DEFAULT_MODEL
 
 CASES = Path(__file__).parent / "cases"
 TEXTS = [json.loads(line)["text"] for line in (CASES / "padding_texts.jsonl").read_text(encoding="utf-8").splitlines()]
@@ -231,3 +232,31 @@ def test_a_chunk_vector_is_the_mean_of_its_tokens(avey_dir):
 def test_a_model_without_chunks_says_so(bert_dir):
     with pytest.raises(ValueError, match="has no chunks"):
         Encoder(bert_dir).encode_chunks(["text"])
+
+
+def test_vectors_are_cut_and_made_unit_again(avey_dir):
+    whole, cut = Encoder(avey_dir), Encoder(avey_dir, truncate_dim=5)
+    expected = whole.encode_documents(TEXTS)[:, :5]
+    expected /= np.linalg.norm(expected, axis=1, keepdims=True)
+    assert cut.dimension == 5
+    assert np.allclose(cut.encode_documents(TEXTS), expected, atol=1e-6)
+    chunks = cut.encode_chunks(TEXTS)
+    assert np.allclose([text.vector for text in chunks], expected, atol=1e-6)
+    assert all(text.chunk_vectors.shape[1] == 5 for text in chunks)
+    assert cut.fingerprint != whole.fingerprint
+    assert cut.fingerprint != Encoder(avey_dir, truncate_dim=4).fingerprint
+
+
+@pytest.mark.parametrize("number", [0, -1, 4096])
+def test_vectors_cannot_be_cut_to_what_they_are_not(avey_dir, number):
+    with pytest.raises(ValueError, match=f"truncate_dim is {number}; .* has vectors of"):
+        Encoder(avey_dir, truncate_dim=number)
+
+
+def test_the_packaged_model_is_found_by_its_name_and_a_folder_goes_before_it(tmp_path, monkeypatch, avey_dir):
+    monkeypatch.chdir(tmp_path)
+    packaged = Encoder(DEFAULT_MODEL)
+    assert packaged.name == DEFAULT_MODEL
+    assert packaged.encode_queries("what is a retriever").shape == (packaged.dimension,)
+    shutil.copytree(avey_dir, tmp_path / DEFAULT_MODEL)
+    assert Encoder(DEFAULT_MODEL).fingerprint == Encoder(avey_dir).fingerprint != packaged.fingerprint
