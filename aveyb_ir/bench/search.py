@@ -70,7 +70,7 @@ class SearchReport:
         yield from ("", "| search | p50 ms | p95 ms | queries/s in batches | queries |", "|---|---|---|---|---|")
         for one in self.timings:
             rate = one.batched_queries_per_second
-            yield f"| {one.system} | {one.p50_ms:,.1f} | {one.p95_ms:,.1f} | {rate:,.1f} | {one.queries} |"
+            yield f"| {one.system} | {one.p50_ms:,.1f} | {one.p95_ms:,.1f} | {rate:.3g} | {one.queries} |"
 
 
 def bench_search(
