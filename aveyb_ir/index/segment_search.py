@@ -43,8 +43,8 @@ class SegmentSearch:
     """Finds documents through `finder`, scores what it finds exactly, and looks wider until there are enough.
 
     Scores of the finder decide which vectors are looked at, never the result, which rests on `vectors`, float32
-    (n, dimension), and on what they stand for, `parts`, of ascending rows. Of a finder that compresses the vectors
-    `candidates` are fetched for each document wanted.
+    (n, dimension), and on what they stand for, `parts`. Of a finder that compresses the vectors `candidates` are
+    fetched for each document wanted.
     """
 
     def __init__(
@@ -57,7 +57,7 @@ class SegmentSearch:
         self._candidates = candidates
         # Twice what a float32 inner product of unit vectors can be off, in whatever order it is added up.
         self._margin = (vectors.shape[1] + 1) * 2.0**-23
-        self._is_one_each = bool((np.diff(parts["row"]) > 0).all())
+        self._is_one_each = _are_distinct(parts["row"])
         is_whole = parts["start"] < 0
         self._by_row = np.argsort(parts["row"], kind="stable") if is_whole.any() and not is_whole.all() else None
 
@@ -124,9 +124,10 @@ class SegmentSearch:
                 self._of_parts(queries[i : i + 1], scores[i], positions[i], wanted.document_weight).first(wanted.num)
                 for i in range(len(queries))
             ]
-        order = np.lexsort((positions, -scores))[:, : wanted.num]  # rows ascend with positions
+        parts = self._parts[positions]
+        order = np.lexsort((parts["row"], -scores))[:, : wanted.num]
         query = np.arange(len(queries))[:, None]
-        scores, parts = scores[query, order], self._parts[positions[query, order]]
+        scores, parts = scores[query, order], parts[query, order]
         counts = np.count_nonzero(scores > -np.inf, axis=1).tolist()
         return [Nearest(scores[i, :num], parts[i, :num]) for i, num in enumerate(counts)]
 
@@ -149,3 +150,7 @@ class SegmentSearch:
         end = np.searchsorted(rows, wanted, "right", sorter=self._by_row)
         groups = [self._by_row[start:stop] for start, stop in zip(first, end, strict=True)]
         return np.concatenate([np.empty(0, np.int64), *groups])
+
+
+def _are_distinct(rows: NDArray[np.int64]) -> bool:
+    return bool((np.diff(rows) > 0).all()) or len(np.unique(rows)) == len(rows)

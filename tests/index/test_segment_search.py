@@ -82,6 +82,15 @@ def test_a_lossless_finder_is_asked_for_little_more_than_is_wanted() -> None:
     assert rows_of(SegmentSearch(vectors, parts(np.arange(2000)), liar, 6), queries) != true_rows(vectors, queries)
 
 
+def test_equal_scores_come_by_row_whatever_the_order_of_the_vectors() -> None:
+    vectors = unit(100)
+    vectors[:50] = vectors[0]
+    rows = np.random.default_rng(4).permutation(100)
+    finder = RoughFinder(vectors, error=0, lossless=True)
+    assert rows_of(SegmentSearch(vectors, parts(rows), finder, 6), vectors[:1]) == [sorted(rows[:50].tolist())[:10]]
+    assert finder.asked == [20, 80]
+
+
 def test_where_documents_have_several_vectors_candidates_are_fetched_all_the_same() -> None:
     vectors = unit(2000)
     finder = RoughFinder(vectors, error=0, lossless=True)
