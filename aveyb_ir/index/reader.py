@@ -139,7 +139,8 @@ class IndexDir:
         wanted = [row for row in rows if row not in self._deleted]
         found: dict[int, Document] = {}
         for segment in self._segments:
-            found |= segment.table.documents(wanted)
+            if here := segment.rows_here(wanted):
+                found |= segment.table.documents(here)
         _require_all(rows, found, "row", self._layout)
         return [found[row] for row in rows]
 
@@ -242,7 +243,10 @@ class IndexDir:
 
     def _hits(self, results: list[Nearest]) -> list[list[Hit]]:
         rows = sorted({row for result in results for row in result.parts["row"].tolist()})
-        ids = {row: id for segment in self._segments for row, id in segment.table.ids(rows).items()}
+        ids: dict[int, str] = {}
+        for segment in self._segments:
+            if here := segment.rows_here(rows):
+                ids |= segment.table.ids(here)
         if len(ids) != len(rows):
             raise self._damaged(f"{len(rows) - len(ids)} of {len(rows)} vectors have no document")
         return [

@@ -1,6 +1,6 @@
 """Some documents and their vectors on disk, never changed, searched by many threads."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -81,6 +81,10 @@ class Segment:
     def is_as(self, info: SegmentInfo, spec: IndexSpec, deleted: NDArray[np.int64]) -> bool:
         """Whether one made with these would be the same."""
         return (self.info, self._spec) == (info, spec) and np.array_equal(self._deleted, _between(deleted, info))
+
+    def rows_here(self, rows: Iterable[int]) -> list[int]:
+        """Those of these rows that this segment may hold, so that others need not be looked up in it."""
+        return [row for row in rows if self.info.first_row <= row < self.info.end_row]
 
     def live_rows(self) -> list[int]:
         """The rows of the documents that can be found, ascending."""

@@ -154,12 +154,12 @@ def test_the_newest_state_opens_only_what_changed(build: Callable[..., IndexDir]
 def test_a_state_that_vanishes_while_it_is_opened_gives_way_to_the_newest(
     fruit: Path, monkeypatch: pytest.MonkeyPatch, owner: object, step: str
 ) -> None:
-    def publish_before_it(*arguments: object) -> object:
+    def publish_before_it(*arguments: object, **options: object) -> object:
         monkeypatch.undo()
         with IndexWriter.open(fruit) as writer:
             writer.delete(["d1"])
             writer.compact()
-        return getattr(owner, step)(*arguments)
+        return getattr(owner, step)(*arguments, **options)
 
     monkeypatch.setattr(owner, step, publish_before_it)
     assert texts(IndexDir.open(fruit)) == {"d2": "pear", "d3": "plum"}
