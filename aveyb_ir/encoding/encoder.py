@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from pathlib import Path
 from typing import Any, Literal
 
@@ -42,6 +42,10 @@ class EncodingCounts:
         self.tokens += other.tokens
         self.tokens_used += other.tokens_used
         self.texts_cut += other.texts_cut
+
+    def since(self, before: "EncodingCounts") -> "EncodingCounts":
+        """What has come since these were the counts."""
+        return EncodingCounts(*(now - then for now, then in zip(astuple(self), astuple(before), strict=True)))
 
     def cuts(self, max_length: int | None, what: str = "texts") -> str:
         """Say how many texts were cut at a limit, and how much of all was read."""

@@ -4,6 +4,8 @@ from aveyb_ir.retrieval.bm25 import Bm25
 from aveyb_ir.retrieval.candidate_texts import texts_from
 from aveyb_ir.retrieval.cross_encoder_reranker import CrossEncoderReranker
 from aveyb_ir.retrieval.exact import Answers, EncodedBlock, exact_search, search_vectors
+from aveyb_ir.retrieval.explanation import Explanation, Part, RetrievedChunk
+from aveyb_ir.retrieval.explanation_numbers import explain
 from aveyb_ir.retrieval.fusion import Fusion, fuse
 from aveyb_ir.retrieval.hits import Hit
 from aveyb_ir.retrieval.index import Index
@@ -20,17 +22,21 @@ __all__ = [
     "Bm25",
     "CrossEncoderReranker",
     "EncodedBlock",
+    "Explanation",
     "Fusion",
     "Hit",
     "Index",
     "LateInteraction",
     "Mode",
+    "Part",
     "Plan",
     "Reranker",
+    "RetrievedChunk",
     "Retriever",
     "TokenMatch",
     "VectorsAtHand",
     "exact_search",
+    "explain",
     "fuse",
     "load_reranker",
     "plan",

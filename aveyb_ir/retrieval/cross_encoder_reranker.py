@@ -62,6 +62,7 @@ class CrossEncoderReranker:
         documents: Sequence[Sequence[str]],
         *,
         progress: Callable[[int], None] | None = None,
+        log_cuts: bool = True,
     ) -> list[NDArray[np.float32]]:
         """Score each query's candidates as `Reranker.scores` says; pairs of similar length are computed together."""
         queries = [replace_lone_surrogates(query) for query in queries]  # no tokenizer takes them
@@ -70,8 +71,9 @@ class CrossEncoderReranker:
             for query, texts in zip(queries, documents, strict=True)
             for text in texts
         ]
-        lengths = self._lengths(pairs)
-        self._tell_long_queries(queries)
+        lengths = self._lengths(pairs, log_cuts)
+        if log_cuts:
+            self._tell_long_queries(queries)
         scores = np.zeros(len(pairs), dtype=np.float32)
         new = np.ones(len(pairs), dtype=bool)
 
@@ -98,7 +100,7 @@ class CrossEncoderReranker:
         found: NDArray[np.float32] = logits.float().reshape(len(pairs)).cpu().numpy()
         return found
 
-    def _lengths(self, pairs: Sequence[tuple[str, str]]) -> NDArray[np.int64]:
+    def _lengths(self, pairs: Sequence[tuple[str, str]], log_cuts: bool) -> NDArray[np.int64]:
         """Count the tokens that are read of each pair; log how many pairs were cut."""
         full = np.zeros(len(pairs), dtype=np.int64)
         for first in range(0, len(pairs), _TOKENIZE_AT_ONCE):
@@ -108,7 +110,7 @@ class CrossEncoderReranker:
         used = full if self.max_length is None else np.minimum(full, self.max_length)
         seen = EncodingCounts(len(pairs), int(full.sum()), int(used.sum()), int((used < full).sum()))
         self.counts.add(seen)
-        if seen.texts_cut:
+        if seen.texts_cut and log_cuts:
             _log.warning(seen.cuts(self.max_length, "pairs of query and document"))
         return np.maximum(used, 1)
 

@@ -1,14 +1,23 @@
 """What a search gives back."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from aveyb_ir.data import Document
 
+if TYPE_CHECKING:
+    from aveyb_ir.retrieval.explanation import Explanation
+
+
+class _Bound:
+    """Where a hit keeps what explains it: beside its fields, so that no copy, pickle or comparison takes it along."""
+
+    __slots__ = ("_explainer",)
+
 
 @dataclass(frozen=True, slots=True)
-class Hit:
+class Hit(_Bound):
     """A document that was found, and which part of it.
 
     `score` is higher for better hits. `span` holds the characters of `document.full_text` that matched, None where the
@@ -46,6 +55,25 @@ class Hit:
     def passage(self) -> str:
         """The part that matched: the characters of `span`, or the whole text."""
         return self.text if self.span is None else self.document.full_text[slice(*self.span)]
+
+    def explain(self, *, tokens: bool = False) -> "Explanation":
+        """Say why it matched, as `Retriever.explain` does, with the query and the retriever that found it.
+
+        Raises:
+            ValueError: It is a copy, or was made by hand, and so knows neither.
+        """
+        explainer: Callable[..., Explanation] | None = getattr(self, "_explainer", None)
+        if explainer is None:
+            raise ValueError(
+                f"the hit {self.id!r} does not know what found it; expected one as a search gave it, not a copy; use "
+                "Retriever.explain(query, hit)"
+            )
+        return explainer(self, tokens=tokens)
+
+    def bind(self, explainer: "Callable[..., Explanation]") -> "Hit":
+        """Let `explain` call this with the hit and its own arguments; gives the hit itself."""
+        object.__setattr__(self, "_explainer", explainer)
+        return self
 
     def to_json(self) -> dict[str, Any]:
         """Give id, score, title, text, metadata, span, scores and ranks as JSON values."""

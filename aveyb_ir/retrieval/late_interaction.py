@@ -90,6 +90,7 @@ class LateInteraction:
         documents: Sequence[Sequence[str]],
         *,
         progress: Callable[[int], None] | None = None,
+        log_cuts: bool = True,
     ) -> list[NDArray[np.float32]]:
         """Score each query's candidates as `Reranker.scores` says; a text that comes several times is encoded once."""
         asked: dict[str, list[tuple[int, int]]] = {}
@@ -98,7 +99,7 @@ class LateInteraction:
                 asked.setdefault(text, []).append((number, place))
         distinct = {text: row for row, text in enumerate(dict.fromkeys(queries))}
         read_queries, read = self._read(list(distinct), "query"), self._read(list(asked), "document")
-        self._note(read_queries, read)
+        self._note(read_queries, read, log_cuts=log_cuts)
         found = self._vectors(read_queries)
         vectors = [found[distinct[text]] for text in queries]
         askers = list(asked.values())
@@ -152,13 +153,13 @@ class LateInteraction:
                 found.spans.extend(np.maximum(offsets - len(prompt), 0) for offsets in tokens.offsets)
         return found
 
-    def _note(self, *read: _Tokens) -> None:
+    def _note(self, *read: _Tokens, log_cuts: bool = True) -> None:
         """Count what was read, and log what a limit cut of it."""
         seen = EncodingCounts()
         for one in read:
             seen.add(one.counts)
         self.counts.add(seen)
-        if seen.texts_cut:
+        if seen.texts_cut and log_cuts:
             _log.warning(seen.cuts(self.max_length))
 
     def _vectors(self, read: _Tokens) -> list[Tensor]:

@@ -37,6 +37,7 @@ class Reranker(Protocol):
         documents: Sequence[Sequence[str]],
         *,
         progress: Callable[[int], None] | None = None,
+        log_cuts: bool = True,
     ) -> list[NDArray[np.float32]]:
         """Score each query's candidates; scores of one query can be compared, those of two need not.
 
@@ -44,9 +45,10 @@ class Reranker(Protocol):
             queries: n texts.
             documents: For each query the texts of its candidates (`Document.full_text`), any number of them.
             progress: Called with the number of newly scored pairs of a query and a document.
+            log_cuts: Log what a length limit cut; else it is only counted.
 
         Returns:
-            One float32 array per query; higher is better. What a length limit cut is counted, and logged once a call.
+            One float32 array per query; higher is better.
         """
 
 
@@ -60,6 +62,7 @@ def rerank(
     top_k: int | None = None,
     weight: float = 1.0,
     progress: Callable[[int], None] | None = None,
+    log_cuts: bool = True,
 ) -> Run:
     """Put the best documents of a run into a better order; the run says which they are, for each query its own.
 
@@ -79,6 +82,7 @@ def rerank(
         top_k: Documents kept per query, by default all of the run's.
         weight: Share of the reranker's score.
         progress: Called with the number of newly scored pairs of a query and a document.
+        log_cuts: As for `Reranker.scores`.
 
     Returns:
         A run with the queries of `run`, hits best first.
@@ -97,7 +101,10 @@ def rerank(
     reranked: Run = {}
     for block in _blocks(run, text_of, depth):
         found = reranker.scores(
-            [queries[id] for id in block], [texts for _, texts in block.values()], progress=progress
+            [queries[id] for id in block],
+            [texts for _, texts in block.values()],
+            progress=progress,
+            log_cuts=log_cuts,
         )
         for (id, (candidates, _)), scores in zip(block.items(), found, strict=True):
             _check_scores(reranker, id, candidates, scores)

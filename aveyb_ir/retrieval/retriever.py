@@ -3,17 +3,21 @@
 import asyncio
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any, get_args, overload
 
-from aveyb_ir.data import Run
+from aveyb_ir.data import Document, Run
 from aveyb_ir.encoding import Encoder
 from aveyb_ir.errors import DataError
 from aveyb_ir.index import IndexDir, checked_top_k
 from aveyb_ir.retrieval.bm25 import K1, B
 from aveyb_ir.retrieval.candidates import Candidate
+from aveyb_ir.retrieval.explanation import Explanation
+from aveyb_ir.retrieval.explanation_numbers import explain
 from aveyb_ir.retrieval.fusion import Fusion, check_method, checked_count, checked_depth, checked_weights
 from aveyb_ir.retrieval.hits import Hit
 from aveyb_ir.retrieval.index import Index
+from aveyb_ir.retrieval.late_interaction import LateInteraction
 from aveyb_ir.retrieval.reranker_loading import load_reranker
 from aveyb_ir.retrieval.reranking import Reranker
 from aveyb_ir.retrieval.stages import Mode, Request, Stages
@@ -174,6 +178,10 @@ class Retriever:
         rows = sorted({candidate.row for candidates in found for candidate in candidates})
         document_of = dict(zip(rows, directory.documents(rows), strict=True))
         hits = [[Hit(document_of[c.row], c.score, c.span, c.scores, c.ranks) for c in one] for one in found]
+        for asked, of_query in zip([query] if isinstance(query, str) else query, hits, strict=True):
+            explainer = partial(self.explain, asked)
+            for hit in of_query:
+                hit.bind(explainer)
         return hits[0] if isinstance(query, str) else hits
 
     @overload
@@ -187,6 +195,27 @@ class Retriever:
         """
         search: Callable[..., Any] = self.search
         return await asyncio.to_thread(search, query, **options)
+
+    def explain(self, query: str, hit: Hit | Document | str, *, tokens: bool = False) -> Explanation:
+        """Say why a document matches a query: which of its parts, what was brought to them, and which tokens met.
+
+        Args:
+            query: What was searched for.
+            hit: A hit for that query; or a document or the id of one in the index, found or not.
+            tokens: Compare token by token too: with the reranker where that is a `LateInteraction`, else with the
+                encoder's token states.
+
+        Raises:
+            ModelError: The encoder cannot tell which characters a token is.
+            ValueError: No document has that id, or the index was opened without an encoder.
+        """
+        encoder = self.index.encoder
+        if isinstance(hit, str):
+            directory = self.directory
+            (hit,) = directory.documents(directory.rows([hit]))
+        late = self.reranker if isinstance(self.reranker, LateInteraction) else None
+        with self._stages.models:
+            return explain(encoder, query, hit, tokens=tokens, late_interaction=late)
 
     def run(
         self,

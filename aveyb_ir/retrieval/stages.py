@@ -3,13 +3,13 @@
 import logging
 import threading
 from collections.abc import Iterator, Sequence
-from dataclasses import astuple, dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from aveyb_ir.encoding import Encoder, EncodingCounts
+from aveyb_ir.encoding import Encoder
 from aveyb_ir.index import IndexDir
 from aveyb_ir.retrieval.candidates import Candidate, first_candidates, fused_candidates, reordered
 from aveyb_ir.retrieval.fusion import Fusion, fused
@@ -37,6 +37,9 @@ class Stages:
     """Answers requests, in any number of threads; a query's answer depends on no other query.
 
     The arguments are those of `Retriever`, checked.
+
+    Attributes:
+        models: Held while a model computes: neither tokenizers nor models are made for several threads.
     """
 
     def __init__(
@@ -53,18 +56,26 @@ class Stages:
         self._reranker = reranker
         self._rerank_weight = rerank_weight
         self._batch_size = batch_size
-        self._models = threading.Lock()  # neither tokenizers nor models are made for several threads
+        self.models = threading.Lock()
         self._counting = threading.Lock()
         self._words: IndexWords | None = None
 
     def search(
         self, directory: IndexDir, encoder: Encoder | None, queries: Sequence[str], request: Request
     ) -> Iterator[list[Candidate]]:
-        """Yield the best candidates for each query. Only the mode "bm25" does without an encoder."""
+        """Yield the best candidates for each query. Only the mode "bm25" does without an encoder.
+
+        What a reranker's length limit cuts of candidates is logged once, after the last query.
+        """
+        before = None if self._reranker is None else replace(self._reranker.counts)
         for query, candidates in zip(queries, self._first(directory, encoder, queries, request), strict=True):
             if self._reranker is not None and candidates:
                 candidates = self._reranked(directory, self._reranker, query, candidates[: request.depth])
             yield candidates[: request.top_k]
+        if self._reranker is not None and before is not None:
+            seen = self._reranker.counts.since(before)
+            if seen.texts_cut:
+                _logger.warning(seen.cuts(self._reranker.max_length, "texts given to the reranker"))
 
     def _first(
         self, directory: IndexDir, encoder: Encoder | None, queries: Sequence[str], request: Request
@@ -102,8 +113,15 @@ class Stages:
         documents = directory.documents([candidate.row for candidate in candidates])
         text_of = {document.id: document.full_text for document in documents}
         run = {query: {candidate.id: candidate.score for candidate in candidates}}
-        with self._models:
-            new = rerank({query: query}, run, lambda ids: [text_of[id] for id in ids], reranker, depth=len(run[query]))
+        with self.models:
+            new = rerank(
+                {query: query},
+                run,
+                lambda ids: [text_of[id] for id in ids],
+                reranker,
+                depth=len(candidates),
+                log_cuts=False,
+            )
         scores = {candidate.row: new[query][candidate.id] for candidate in candidates}
         found = reordered(candidates, scores, "reranker")
         if self._rerank_weight == 1:
@@ -115,11 +133,11 @@ class Stages:
     def _encoded(self, encoder: Encoder, queries: Sequence[str]) -> NDArray[np.float32]:
         """Vectors of queries, (n, d); what a length limit cuts of them is logged once for all."""
         starts = range(0, len(queries), self._batch_size)
-        with self._models:
-            before = astuple(encoder.counts)
+        with self.models:
+            before = replace(encoder.counts)
             blocks = [queries[start : start + self._batch_size] for start in starts]
             vectors = [encoder.encode(block, "query", log_cuts=False) for block in blocks]
-            seen = EncodingCounts(*(now - then for now, then in zip(astuple(encoder.counts), before, strict=True)))
+            seen = encoder.counts.since(before)
         if seen.texts_cut:
             _logger.warning(seen.cuts(encoder.max_length))
         return np.concatenate(vectors)

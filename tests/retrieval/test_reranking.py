@@ -23,7 +23,7 @@ class Table:
         self.counts = EncodingCounts()
         self.asked = []
 
-    def scores(self, queries, documents, *, progress=None):
+    def scores(self, queries, documents, *, progress=None, log_cuts=True):
         self.asked.append(list(zip(queries, map(list, documents), strict=True)))
         if progress is not None:
             progress(sum(map(len, documents)))

@@ -38,7 +38,7 @@ class ByLength:
         self.score = score
         self.asked = []
 
-    def scores(self, queries, documents, *, progress=None):
+    def scores(self, queries, documents, *, progress=None, log_cuts=True):
         self.asked += [(query, len(texts)) for query, texts in zip(queries, documents, strict=True)]
         return [np.array([self.score(text) for text in texts], np.float32) for texts in documents]
 
@@ -232,3 +232,21 @@ def test_other_impossible_arguments_are_refused(index):
     with pytest.raises(DataError, match="no queries"):
         Retriever(index, mode="hybrid").run({})
     assert Retriever(index, mode="hybrid").search([]) == []
+
+
+def test_what_a_reranker_cuts_is_said_once_for_all_queries(index, caplog):
+    class Cutting(ByLength):
+        max_length = 5
+
+        def scores(self, queries, documents, *, progress=None, log_cuts=True):
+            assert not log_cuts
+            self.counts.add(EncodingCounts(len(documents[0]), 10, 8, 1))
+            return super().scores(queries, documents)
+
+    retriever = Retriever(index, reranker=Cutting())
+    for _ in range(2):
+        caplog.clear()
+        retriever.search(QUERIES[:3], top_k=2)
+        said = [record.message for record in caplog.records if "cut at" in record.message]
+        assert len(said) == 1
+        assert said[0].startswith("3 of ")
