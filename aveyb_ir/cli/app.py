@@ -11,6 +11,7 @@ from aveyb_ir.cli import (
     demo,
     doctor,
     evaluate,
+    explain,
     fuse,
     index,
     long,
@@ -53,6 +54,7 @@ app.command("train")(train.train)
 app.command("mine")(mine.mine)
 app.add_typer(index.app, name="index")
 app.command("search")(search.search)
+app.command("explain")(explain.explain)
 app.command("fuse", cls=NothingEmpty)(fuse.fuse)
 app.command("rerank", cls=NothingEmpty)(rerank.rerank)
 app.command("evaluate", cls=NothingEmpty)(evaluate.evaluate)

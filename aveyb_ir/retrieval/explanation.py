@@ -95,15 +95,12 @@ class Explanation:
         """The characters a part stands for."""
         return self.document.full_text[slice(*part.span)]
 
-    def part_at(self, character: int) -> Part:
-        """The part that a character of the document belongs to. Raises ValueError where none does."""
-        found = next((part for part in self.parts if part.span[0] <= character < part.span[1]), None)
-        if found is None:
-            raise ValueError(
-                f"character {character} is in no part of {self.document.id!r}; expected one that was read, from 0 to "
-                f"{self.num_read - 1}"
-            )
-        return found
+    def part_at(self, character: int) -> Part | None:
+        """The part that a character belongs to, what lies between two parts to the first; None for one not read."""
+        if character >= self.num_read:
+            return None
+        before = [part for part in self.parts if part.span[0] <= character]
+        return before[-1] if before else next(iter(self.parts), None)
 
     def to_json(self) -> dict[str, Any]:
         """Give all of it as JSON values; parts and tokens with their text."""
