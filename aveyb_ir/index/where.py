@@ -31,7 +31,7 @@ _TOKEN = re.compile(
 _KEYWORDS = {"and", "or", "not", "in", "is", "null", "contains", "true", "false"}
 _COMPARISONS = ("=", "!=", "<", "<=", ">", ">=")
 _KINDS = {bool: ("true", "false"), str: ("text",), int: ("integer", "real"), float: ("integer", "real")}
-_MAX_DEPTH = 50
+_MAX_DEPTH = 10  # SQLite's parser, with a stack of 100, takes 12 where each level has an "or" and an "and"
 _MAX_VALUES = 300  # well below what SQLite takes in one expression
 
 
@@ -78,16 +78,17 @@ class _Parser:
         return Where(sql, tuple(parameter for part in parts for parameter in part.parameters))
 
     def _negation(self) -> Where:
-        if not (self._took("not") or self._took("(", back=True)):
+        negated = self._took("not")
+        if not (negated or self._took("(")):
             return self._comparison()
         self._depth += 1
         if self._depth > _MAX_DEPTH:
             self._fail(f"at most {_MAX_DEPTH} levels of parentheses and 'not'")
-        if self._took("("):
+        if negated:
+            inner = _not(self._negation())
+        else:
             inner = self._joined("or", lambda: self._joined("and", self._negation))
             self._take(")")
-        else:
-            inner = _not(self._negation())
         self._depth -= 1
         return inner
 
@@ -151,10 +152,10 @@ class _Parser:
     def _peek(self) -> _Token:
         return self._tokens[self._next]
 
-    def _took(self, expected: str, *, back: bool = False) -> bool:
+    def _took(self, expected: str) -> bool:
         token = self._peek()
         took = token.kind in ("word", "sign") and token.text.lower() == expected
-        self._next += took and not back
+        self._next += took
         return took
 
     def _take(self, expected: str) -> None:
