@@ -56,6 +56,8 @@ def explain(
 
 def _hit(retriever: "Retriever", query: str, rank: int, where: str | None) -> "Hit":
     hits = retriever.search(query, top_k=rank, where=where)
+    if not hits:
+        raise ValueError(f"no document meets {where!r}; expected one to explain; widen the condition")
     if len(hits) < rank:
         raise ValueError(f"rank is {rank}; expected at most {len(hits)}, the number of hits; choose a smaller one")
     return hits[-1]
@@ -85,7 +87,7 @@ def _lines(explanation: "Explanation", part: "Part", *, lines: int = 3) -> Itera
     yield from (f"    {line}" for line in textwrap.wrap(text, width=width, max_lines=lines, placeholder=" …"))
     for chunk in part.retrieved:
         brought = " ".join(explanation.text_of(explanation.parts[chunk.number - 1]).split())
-        line = f"+ chunk {chunk.number} ×{chunk.weight:.2f}  {brought}"
+        line = f"+ chunk {chunk.number} ×{chunk.weight:.2f}: {brought}"
         yield f"    {textwrap.shorten(line, width, placeholder=' …')}"
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, Literal
 
 from aveyb_ir.data import Document
@@ -95,12 +96,19 @@ class Explanation:
         """The characters a part stands for."""
         return self.document.full_text[slice(*part.span)]
 
+    @property
+    def stretches(self) -> list[tuple[int, int]]:
+        """The document in one stretch of characters for each part, which together are all that was read.
+
+        What lies between two spans goes to the first part, and so does a character whose tokens are in two.
+        """
+        starts = [0, *(max(before.span[1], part.span[0]) for before, part in pairwise(self.parts))]
+        return list(zip(starts, [*starts[1:], self.num_read], strict=True)) if self.parts else []
+
     def part_at(self, character: int) -> Part | None:
-        """The part that a character belongs to, what lies between two parts to the first; None for one not read."""
-        if character >= self.num_read:
-            return None
-        before = [part for part in self.parts if part.span[0] <= character]
-        return before[-1] if before else next(iter(self.parts), None)
+        """The part to whose stretch a character belongs; None for one that was not read."""
+        pairs = zip(self.parts, self.stretches, strict=True)
+        return next((part for part, (start, end) in pairs if start <= character < end), None)
 
     def to_json(self) -> dict[str, Any]:
         """Give all of it as JSON values; parts and tokens with their text."""

@@ -1,10 +1,9 @@
 """An explanation as one HTML page that needs nothing else: no script, no font and no picture from anywhere."""
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from html import escape
 from importlib.resources import files
-from itertools import pairwise
 
 from aveyb_ir.retrieval.explanation import Explanation, Part, RetrievedChunk
 
@@ -41,7 +40,7 @@ class _Page:
         self.least, self.most = min(cosines, default=0.0), max(cosines, default=0.0)
         self.later: Mapping[int, list[int]] = _later(explanation)
         found = {match.document_span for match in explanation.token_matches or () if match.document_span is not None}
-        self.met = sorted(found)
+        self.met = _apart(found)
 
     def body(self) -> Iterator[str]:
         """All below the heading."""
@@ -85,14 +84,10 @@ class _Page:
         return f'<div class="facts">{number}{" · ".join(facts)}</div>'
 
     def document(self) -> Iterator[str]:
-        """The whole text, each part in a section of its own; what lies between two parts goes with the first."""
-        parts, end = self.it.parts, self.it.num_read
-        starts = [0]
-        for part in parts[1:]:
-            starts.append(max(starts[-1], part.span[0]))  # tokens of one character may be in two parts
-        for part, (first, last) in zip(parts, pairwise([*starts, end]), strict=bool(parts)):
-            shown = self.marked(first, last)
-            shade = self.shade(part)
+        """The whole text, each part in a section of its own."""
+        it, end = self.it, self.it.num_read
+        for part, stretch in zip(it.parts, it.stretches, strict=True):
+            shown, shade = self.marked(*stretch), self.shade(part)
             yield f'<section id="c{part.number}" style="--s:{shade}">{self.facts(part)}<p>{shown}</p></section>'
         if self.text[end:].strip():
             yield '<section class="unread"><div class="facts">Not read: beyond the length limit</div>'
@@ -125,9 +120,19 @@ class _Page:
         """Where in the document a token is, as two cells."""
         if span is None:
             return "<td>nothing</td><td></td>"
-        found = f'<a href="#t{span[0]}">{escape(self.text[slice(*span)])}</a>'
+        mark = max(start for start, _ in self.met if start <= span[0])
+        found = f'<a href="#t{mark}">{escape(self.text[slice(*span)])}</a>'
         part = self.it.part_at(span[0])
         return f"<td>{found}</td><td>{'not read' if part is None else _link(part.number)}</td>"
+
+
+def _apart(spans: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Spans in order without those that begin inside another, as tokens of parts of one character do."""
+    apart: list[tuple[int, int]] = []
+    for span in sorted(spans):
+        if not apart or span[0] >= apart[-1][1]:
+            apart.append(span)
+    return apart
 
 
 def _later(explanation: Explanation) -> dict[int, list[int]]:
