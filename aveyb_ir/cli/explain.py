@@ -20,7 +20,7 @@ def explain(
     directory: Annotated[Path, typer.Argument(help="Index directory.")],
     query: Annotated[str, typer.Argument(help="What was looked for.")],
     id: Annotated[str | None, typer.Option(help="Document to explain, found or not.")] = None,
-    rank: Annotated[int | None, typer.Option(min=1, help="Hit to explain, instead of --id; 1.")] = None,
+    rank: Annotated[int | None, typer.Option(min=1, help="Hit of a dense search, instead of --id; 1.")] = None,
     tokens: Annotated[bool, typer.Option("--tokens", help="Compare token by token too.")] = False,
     parts: Annotated[int, typer.Option(min=1, help="Parts of the document shown, the best.")] = 3,
     where: Annotated[str | None, typer.Option(help="Condition on metadata, for --rank.")] = None,

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from aveyb_ir import Retriever
+from aveyb_ir import Index, Retriever
 from aveyb_ir.data import write_jsonl
 
 QUERY = "penicillin in London"
@@ -22,12 +22,10 @@ def corpus(tmp_path_factory):
     return path
 
 
-@pytest.fixture
-def index(run, tmp_path, corpus, avey_dir):
-    path = tmp_path / "index"
-    options = ("--corpus", corpus, "--encoder", avey_dir, "--granularity", "chunk")
-    code, _, err = run("index", "build", path, *options)
-    assert code == 0, err
+@pytest.fixture(scope="module")
+def index(tmp_path_factory, corpus, avey_dir):
+    path = tmp_path_factory.mktemp("explain") / "index"
+    Index.build(path, corpus, encoder=avey_dir, granularity="chunk")
     return path
 
 
