@@ -1,5 +1,8 @@
 """Loads any Sentence Transformers model from a folder or the Hub, with errors a person can act on."""
 
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Literal
 
@@ -22,7 +25,8 @@ def load_sentence_transformer(
     folder = locate(name)
     place = None if device is None else str(device)
     try:
-        return SentenceTransformer(folder, device=place, model_kwargs={"dtype": dtype})
+        with _without_advice_on_dtype():
+            return SentenceTransformer(folder, device=place, model_kwargs={"dtype": dtype})
     except Exception as error:  # the library raises a dozen kinds of these; all mean that this model cannot be loaded
         reason = " ".join(str(error).split())
         where = "" if Path(name).is_dir() else "There is no such folder here, and the Hub did not give it. "
@@ -30,6 +34,21 @@ def load_sentence_transformer(
             f"Cannot load the model {str(name)!r}; expected a model folder or a Hub name. "
             f"{where}{type(error).__name__}: {reason}"
         ) from error
+
+
+@contextmanager
+def _without_advice_on_dtype() -> Iterator[None]:
+    """Keep the library from advising another dtype for half-precision weights on a CPU: who loads here chooses one."""
+    logger = logging.getLogger("sentence_transformers.base.model")
+
+    def keep(record: logging.LogRecord) -> bool:
+        return "inference may be significantly slower" not in record.getMessage()
+
+    logger.addFilter(keep)
+    try:
+        yield
+    finally:
+        logger.removeFilter(keep)
 
 
 def locate(name: str | Path) -> str:

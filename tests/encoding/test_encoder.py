@@ -253,9 +253,10 @@ def test_vectors_cannot_be_cut_to_what_they_are_not(avey_dir, number):
         Encoder(avey_dir, truncate_dim=number)
 
 
-def test_the_packaged_model_is_found_by_its_name_and_a_folder_goes_before_it(tmp_path, monkeypatch, avey_dir):
+def test_the_packaged_model_is_found_by_its_name_and_a_folder_goes_before_it(tmp_path, monkeypatch, avey_dir, caplog):
     monkeypatch.chdir(tmp_path)
-    packaged = Encoder(DEFAULT_MODEL)
+    packaged = Encoder(DEFAULT_MODEL, dtype="float32")
+    assert "significantly slower" not in caplog.text  # it is stored in half precision, and computes as was asked
     assert packaged.name == DEFAULT_MODEL
     assert packaged.encode_queries("what is a retriever").shape == (packaged.dimension,)
     shutil.copytree(avey_dir, tmp_path / DEFAULT_MODEL)
