@@ -116,7 +116,7 @@ def test_a_misspelt_section_and_a_misplaced_key_are_explained(recipe: Path) -> N
         ("model.pooling=max", "model.pooling: got 'max', expected 'mean' or 'cls'"),
         ("model.prompts=text", "model.prompts: got 'text', expected a valid dictionary"),
         ("model.start=x", "model: got both of `start` and `fresh`; set exactly one"),
-        ("model.train_tokenizer=null", "model: got neither of `tokenizer` and `train_tokenizer`"),
+        ("model.train_tokenizer=null", "model: got none of `tokenizer` and `train_tokenizer` and `embeddings_from`"),
         ("data.beir=x", "data: got both of `beir` and `pairs`"),
         ("train.max_steps=3", "train: got both of `epochs` and `max_steps`"),
         ("train.eval_steps=3", "only one of `train.eval_steps` and `data.eval_split`"),

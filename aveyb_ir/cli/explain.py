@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from aveyb_ir.cli.options import Device, Dtype, Json
-from aveyb_ir.cli.output import print_json, print_rows
+from aveyb_ir.cli.output import one_line, print_json, print_rows
 
 if TYPE_CHECKING:
     from aveyb_ir.retrieval import Explanation, Hit, Part, Retriever
@@ -65,9 +65,9 @@ def _hit(retriever: "Retriever", query: str, rank: int, where: str | None) -> "H
 
 def _print(explanation: "Explanation", num_parts: int) -> None:
     document, text = explanation.document, explanation.document.full_text
-    typer.echo(f"{document.id}  {document.title}".rstrip())
+    typer.echo(f"{one_line(document.id)}  {one_line(document.title)}".rstrip())
     score = "" if explanation.score is None else f"score {explanation.score:.4f}, "
-    typer.echo(f"{score}whole document {explanation.cosine:.4f}, {len(explanation.parts)} {explanation.unit}s")
+    typer.echo(f"{score}whole document {explanation.cosine:.4f}, {explanation.extent}")
     if explanation.num_read < len(text):
         typer.echo(f"only the first {explanation.num_read:,} of {len(text):,} characters were read")
     for part in explanation.best_parts[:num_parts]:

@@ -39,11 +39,16 @@ def _cell(value: object) -> str:
     return f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
+def one_line(text: str) -> str:
+    """What a line of a table shows of a text: white space folded, control characters left out."""
+    return "".join(character for character in " ".join(text.split()) if character.isprintable())
+
+
 def print_hits(hits: "Sequence[Hit]", *, lines: int = 2) -> None:
     """Print hits with rank, score, id, title and the beginning of what matched."""
     width = shutil.get_terminal_size((100, 20)).columns
     for rank, hit in enumerate(hits, start=1):
-        typer.echo(f"{rank:>2}  {hit.score:.4f}  {hit.id}  {hit.title}".rstrip())
+        typer.echo(f"{rank:>2}  {hit.score:.4f}  {one_line(hit.id)}  {one_line(hit.title)}".rstrip())
         shown = textwrap.wrap(
             " ".join(hit.passage.split()), width=max(40, width - 4), max_lines=lines, placeholder=" …"
         )

@@ -8,6 +8,7 @@ from typing import Literal
 
 import torch
 from sentence_transformers import SentenceTransformer
+from transformers.utils import logging as transformers_logging
 
 import aveyb_ir.models  # noqa: F401 (registers Avey-B with transformers)
 from aveyb_ir.errors import ModelError
@@ -25,7 +26,7 @@ def load_sentence_transformer(
     folder = locate(name)
     place = None if device is None else str(device)
     try:
-        with _without_advice_on_dtype():
+        with _quietly():
             return SentenceTransformer(folder, device=place, model_kwargs={"dtype": dtype})
     except Exception as error:  # the library raises a dozen kinds of these; all mean that this model cannot be loaded
         reason = " ".join(str(error).split())
@@ -37,18 +38,22 @@ def load_sentence_transformer(
 
 
 @contextmanager
-def _without_advice_on_dtype() -> Iterator[None]:
-    """Keep the library from advising another dtype for half-precision weights on a CPU: who loads here chooses one."""
+def _quietly() -> Iterator[None]:
+    """Keep a bar from a load of a second, and advice on the dtype of half-precision weights: who loads here chooses."""
     logger = logging.getLogger("sentence_transformers.base.model")
 
     def keep(record: logging.LogRecord) -> bool:
         return "inference may be significantly slower" not in record.getMessage()
 
+    had_bar = transformers_logging.is_progress_bar_enabled()
+    transformers_logging.disable_progress_bar()
     logger.addFilter(keep)
     try:
         yield
     finally:
         logger.removeFilter(keep)
+        if had_bar:
+            transformers_logging.enable_progress_bar()
 
 
 def locate(name: str | Path) -> str:

@@ -272,7 +272,7 @@ def _refuse_repeated(documents: Sequence[Document]) -> None:
     seen: set[str] = set()
     for document in documents:
         if document.id in seen:
-            raise DataError(f"document {document.id!r} comes twice in one batch, expected unique ids: leave one out")
+            raise DataError(f"document {document.id!r} comes twice, expected unique ids: leave one out")
         seen.add(document.id)
 
 

@@ -41,7 +41,7 @@ class AveyBRanker(nn.Module):
         """
         num_chunks, device = len(chunks), token_T.device
         chunk_CK = torch.full((num_chunks, self.k), -1, device=device)
-        score_CK = torch.zeros(num_chunks, self.k, device=device)
+        score_CK = torch.zeros(num_chunks, self.k, dtype=torch.float32, device=device)
         if not self.k:
             return chunk_CK, score_CK
         counts = torch.bincount(chunks.text_C).tolist()
@@ -81,7 +81,7 @@ class AveyBRanker(nn.Module):
         self, embedding: nn.Embedding, token_T: Tensor, chunks: Chunks, chunk_CK: Tensor
     ) -> Tensor:
         query_P, slot_P = (chunk_CK >= 0).nonzero(as_tuple=True)
-        score_CK = torch.zeros(chunk_CK.shape, device=chunk_CK.device)
+        score_CK = torch.zeros(chunk_CK.shape, dtype=torch.float32, device=chunk_CK.device)
         if not query_P.numel():
             return score_CK
         unit_CSD = unit_rows(self._embed(embedding, token_T, chunks, torch.arange(len(chunks))).float(), self.eps)

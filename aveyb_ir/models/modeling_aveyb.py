@@ -84,8 +84,8 @@ class AveyBPreTrainedModel(StrictPreTrainedModel):
         """
         chunks = Chunks.of(lengths, self.config.chunk_size)
         width = self.config.d_embed
-        mean_CD = torch.zeros(len(chunks), width, device=token_T.device)
-        first_ND = torch.zeros(len(lengths), width, device=token_T.device)
+        mean_CD = torch.zeros(len(chunks), width, dtype=torch.float32, device=token_T.device)
+        first_ND = torch.zeros(len(lengths), width, dtype=torch.float32, device=token_T.device)
         begins_text_C = (
             torch.cat([chunks.text_C.new_ones(1), chunks.text_C.diff()])[: len(chunks)].to(token_T.device) > 0
         )

@@ -59,7 +59,9 @@ class ChunkStates:
         device = self.mean_CD.device
         length_C, text_C = self.chunks.length_C.to(device), self.chunks.text_C.to(device)
         total_ND = torch.zeros_like(self.first_ND).index_add_(0, text_C, self.mean_CD * length_C.unsqueeze(-1))
-        length_N = torch.zeros(len(total_ND), device=device).index_add_(0, text_C, length_C.float())
+        length_N = torch.zeros(len(total_ND), dtype=torch.float32, device=device).index_add_(
+            0, text_C, length_C.float()
+        )
         return total_ND / length_N.clamp_min(1).unsqueeze(-1)
 
 

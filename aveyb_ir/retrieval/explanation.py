@@ -88,6 +88,11 @@ class Explanation:
         return self.best_parts[0] if self.parts else None
 
     @property
+    def extent(self) -> str:
+        """How many parts there are, in words."""
+        return f"{len(self.parts)} {self.unit}{'' if len(self.parts) == 1 else 's'}"
+
+    @property
     def late_interaction_score(self) -> float | None:
         """Sum of the tokens' similarities: the score of `LateInteraction`. None where tokens were not asked for."""
         return None if self.token_matches is None else sum(match.similarity for match in self.token_matches)

@@ -63,8 +63,9 @@ class _Page:
         yield f'<h2>How to read this</h2><ul class="notes">{notes}</ul>'
 
     def shade(self, part: Part) -> str:
-        """How dark a part is, from 0 for the one least like the query to 1."""
-        return f"{(part.cosine - self.least) / ((self.most - self.least) or 1):.3f}"
+        """How dark a part is, from 0 for the one least like the query to 1, which the only one is."""
+        width = self.most - self.least
+        return f"{(part.cosine - self.least) / width if width else 1:.3f}"
 
     def bar(self, part: Part) -> str:
         """A part in the overview of the document."""
@@ -152,7 +153,7 @@ def _lead(it: Explanation) -> str:
         facts += [f"{escape(stage)} {score:.4f} (rank {it.ranks[stage]})" for stage, score in it.scores.items()]
     facts.append(f"whole document {it.cosine:.4f}")
     if it.best_part is not None:
-        facts.append(f"best of {len(it.parts)} {it.unit}s {it.best_part.cosine:.4f} ({_link(it.best_part.number)})")
+        facts.append(f"best of {it.extent} {it.best_part.cosine:.4f} ({_link(it.best_part.number)})")
     return " · ".join([*facts, escape(it.encoder)])
 
 

@@ -1,19 +1,20 @@
 """Several rankings of the same documents made into one, by rank or by score."""
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from itertools import islice
-from numbers import Real
 from typing import Literal, TypeAlias, TypeVar, get_args
 
 import numpy as np
 
-from aveyb_ir.data import Run, trec_order
+from aveyb_ir.data import Run, checked_run, trec_order
 from aveyb_ir.index import checked_top_k
 
 Fusion: TypeAlias = Literal["rrf", "weighted"]
 
 _K = TypeVar("_K", bound=Hashable)
 RRF_K = 60
+_LEAST_WEIGHT, _MOST_WEIGHT = 1e-6, 1e6  # scores are 32 bits wide; others would drown in them
+_MOST_DEPTH = 2**32
 
 
 def fuse(
@@ -44,14 +45,16 @@ def fuse(
     Raises:
         ValueError: Fewer than two runs, an unknown method, a weight that is no number from 0, none above 0 or not one
             for each run, or a depth or `top_k` that is no whole number from 1 or a depth below `top_k`.
+        DataError: A score is no finite number.
     """
     if len(runs) < 2:
         raise ValueError(f"{len(runs)} runs to fuse; expected at least two; give more")
     weights = checked_weights(weights, len(runs))
     check_method(method)
     rrf_k = checked_count("rrf_k", rrf_k)
-    top_k = checked_count("depth", depth) if top_k is None else checked_top_k(top_k)
-    depth = checked_depth(depth, top_k)
+    top_k = min(checked_count("depth", depth) if top_k is None else checked_top_k(top_k), _MOST_DEPTH)
+    depth = min(checked_depth(depth, top_k), _MOST_DEPTH)
+    runs = [checked_run(run) for run in runs]
     queries = dict.fromkeys(query_id for run in runs for query_id in run)
     result: Run = {}
     for query_id in queries:
@@ -95,9 +98,12 @@ def check_method(method: str) -> None:
 
 def checked_weights(weights: Sequence[float] | None, num: int) -> list[float]:
     """One weight for each of `num` rankings. Raises ValueError for what cannot be."""
-    weights = [1.0] * num if weights is None else list(weights)
+    weights = [1.0] * num if weights is None else list(weights) if isinstance(weights, Iterable) else [weights]
     if len(weights) != num or not all(map(_is_weight, weights)) or not any(weights):
-        raise ValueError(f"weights are {weights}; expected {num} numbers from 0, one of them above; give one for each")
+        raise ValueError(
+            f"weights are {weights}; expected {num} numbers, each 0 or from {_LEAST_WEIGHT} to {_MOST_WEIGHT}, "
+            "one of them above 0; give one for each"
+        )
     return [float(weight) for weight in weights]
 
 
@@ -123,9 +129,9 @@ def checked_count(name: str, value: object) -> int:
 
 
 def _is_weight(value: object) -> bool:
-    if isinstance(value, bool) or not isinstance(value, Real):
+    if isinstance(value, bool) or not isinstance(value, (int, float, np.floating, np.integer)):
         return False
-    return 0 <= float(value) < float("inf")
+    return value == 0 or bool(_LEAST_WEIGHT <= value <= _MOST_WEIGHT)
 
 
 def _scaled(ranking: Mapping[_K, float]) -> dict[_K, float]:

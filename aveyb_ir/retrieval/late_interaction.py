@@ -129,7 +129,7 @@ class LateInteraction:
         asked, read = self._read([query], "query", with_spans=True), self._read([text], "document", with_spans=True)
         self._note(asked, read)
         (vectors,) = self._vectors(asked)
-        found = [(torch.full((len(vectors),), -1.0), torch.full((len(vectors),), -1))]
+        found = [(torch.full((len(vectors),), -1.0, dtype=torch.float32), torch.full((len(vectors),), -1))]
         self._run(read, lambda batch: found.extend(self._search(read, batch, [vectors])))
         best, position = (part.tolist() for part in found[-1])
         spans = asked.spans[0][asked.counted[0]].tolist()
@@ -165,10 +165,12 @@ class LateInteraction:
     def _vectors(self, read: _Tokens) -> list[Tensor]:
         """The unit vectors (tokens, d) of the tokens of each text that are compared."""
         device, width = self.encoder.model.device, self.encoder.model[0].get_embedding_dimension()
-        vectors = [torch.zeros(int(counted.sum()), width, device=device) for counted in read.counted]
+        vectors = [
+            torch.zeros(int(counted.sum()), width, dtype=torch.float32, device=device) for counted in read.counted
+        ]
 
         def compute(batch: NDArray[np.int64]) -> None:
-            flat = torch.zeros(int(read.lengths[batch].sum()), width, device=device)
+            flat = torch.zeros(int(read.lengths[batch].sum()), width, dtype=torch.float32, device=device)
             for position, states in token_states(self.encoder.model, [read.token_ids[i] for i in batch]):
                 flat[position] = F.normalize(states.float(), dim=-1)
             for i, own in zip(batch.tolist(), flat.split(read.lengths[batch].tolist()), strict=True):
@@ -184,7 +186,7 @@ class LateInteraction:
         text_of = torch.repeat_interleave(torch.arange(len(batch)), lengths).to(device)
         begin = (lengths.cumsum(0) - lengths).to(device)
         counted = torch.from_numpy(np.concatenate([read.counted[i] for i in batch])).to(device)
-        best = [torch.full((len(vectors),), -1.0, device=device) for vectors in wanted]
+        best = [torch.full((len(vectors),), -1.0, dtype=torch.float32, device=device) for vectors in wanted]
         token = [torch.full((len(vectors),), -1, device=device) for vectors in wanted]
         for position, states in token_states(self.encoder.model, [read.token_ids[i] for i in batch]):
             kept = counted[position]

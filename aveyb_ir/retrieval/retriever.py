@@ -174,7 +174,7 @@ class Retriever:
         """
         request = self._request(top_k, depth, where, document_weight, mode)
         directory = self.directory
-        found = list(self._found(directory, [query] if isinstance(query, str) else query, request))
+        found = list(self._found(directory, _checked_queries([query] if isinstance(query, str) else query), request))
         rows = sorted({candidate.row for candidates in found for candidate in candidates})
         document_of = dict(zip(rows, directory.documents(rows), strict=True))
         hits = [[Hit(document_of[c.row], c.score, c.span, c.scores, c.ranks) for c in one] for one in found]
@@ -209,7 +209,10 @@ class Retriever:
             ModelError: The encoder cannot tell which characters a token is.
             ValueError: No document has that id, or the index was opened without an encoder.
         """
+        _checked_queries([query])
         encoder = self.index.encoder
+        if not isinstance(hit, (Hit, Document, str)):
+            raise ValueError(f"hit is {hit!r:.80}, expected a hit, a document or an id: give one")
         if isinstance(hit, str):
             directory = self.directory
             (hit,) = directory.documents(directory.rows([hit]))
@@ -244,12 +247,14 @@ class Retriever:
         if not queries:
             raise DataError("There are no queries; expected at least one text to search for.")
         request = self._request(top_k, depth, where, document_weight, mode)
-        found = self._found(self.directory, list(queries.values()), request)
+        found = self._found(self.directory, _checked_queries(list(queries.values())), request)
         return {id: {hit.id: hit.score for hit in hits} for id, hits in zip(queries, found, strict=True)}
 
     def _request(
         self, top_k: int, depth: int | None, where: str | None, document_weight: float, mode: Mode | None
     ) -> Request:
+        if where is not None and not isinstance(where, str):
+            raise ValueError(f'where is {where!r}, expected a condition such as "year >= 2020": give text, or None')
         mode = self.mode if mode is None else _checked_mode(mode)
         top_k = checked_top_k(top_k)
         depth = checked_depth(depth, top_k)
@@ -273,3 +278,13 @@ def _checked_share(weight: float) -> float:
     if isinstance(weight, bool) or not isinstance(weight, (int, float)) or not 0 <= weight <= 1:
         raise ValueError(f"rerank_weight is {weight!r}; expected the reranker's share of a score, from 0 to 1")
     return float(weight)
+
+
+def _checked_queries(queries: Sequence[str]) -> Sequence[str]:
+    """Raise ValueError unless these are texts."""
+    if isinstance(queries, (bytes, Mapping)) or not isinstance(queries, Sequence):
+        raise ValueError(f"query is {queries!r:.80}, expected a text or a sequence of texts: give one")
+    for query in queries:
+        if not isinstance(query, str):
+            raise ValueError(f"query is {query!r:.80}, expected a text: give one")
+    return queries

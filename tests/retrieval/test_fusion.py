@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from aveyb_ir.data import trec_order
+from aveyb_ir.errors import DataError
 from aveyb_ir.retrieval.fusion import checked_depth, fuse
 
 DENSE = {"q": {"a": 0.9, "b": 0.7, "c": 0.5}, "only dense": {"a": 1.0}}
@@ -70,9 +71,13 @@ def test_a_plain_loop_agrees(method, num_runs):
         ({"method": "max"}, "fusion is 'max'; expected one of rrf, weighted"),
         ({"weights": [1]}, r"weights are \[1\]; expected 2 numbers"),
         ({"weights": [0, 0]}, "one of them above"),
-        ({"weights": [1, -1]}, "expected 2 numbers from 0"),
-        ({"weights": [1, float("nan")]}, "expected 2 numbers from 0"),
-        ({"weights": [1, True]}, "expected 2 numbers from 0"),
+        ({"weights": [1, -1]}, "expected 2 numbers, each 0 or from"),
+        ({"weights": [1, float("nan")]}, "expected 2 numbers, each 0 or from"),
+        ({"weights": [1e308, 1e308]}, "expected 2 numbers, each 0 or from"),
+        ({"weights": [1e-300, 1]}, "expected 2 numbers, each 0 or from"),
+        ({"weights": [10**400, 1]}, "expected 2 numbers, each 0 or from"),
+        ({"weights": 3}, r"weights are \[3\]; expected 2 numbers"),
+        ({"weights": [1, True]}, "expected 2 numbers, each 0 or from"),
         ({"depth": 0}, "depth is 0, expected a whole number from 1"),
         ({"depth": None}, "depth is None"),
         ({"depth": 2.5}, "depth is 2.5"),
@@ -90,3 +95,13 @@ def test_one_run_is_nothing_to_fuse_and_depth_has_a_default():
     with pytest.raises(ValueError, match="1 runs to fuse; expected at least two"):
         fuse([DENSE])
     assert [checked_depth(None, top_k) for top_k in (1, 100, 101)] == [100, 100, 101]
+
+
+@pytest.mark.parametrize("score", [float("nan"), float("inf"), "1"])
+def test_scores_of_the_runs_are_checked(score):
+    with pytest.raises(DataError, match="query 'q'"):
+        fuse([DENSE, {"q": {"a": score}}])
+
+
+def test_any_depth_is_deep_enough():
+    assert fuse([DENSE, WORDS], depth=10**30) == fuse([DENSE, WORDS])

@@ -5,12 +5,13 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
+import torch
 
 from aveyb_ir import Encoder, Index, Retriever
 from aveyb_ir.data import Document
 from aveyb_ir.encoding import EncodingCounts
 from aveyb_ir.errors import DataError, ModelError
-from aveyb_ir.retrieval import Bm25
+from aveyb_ir.retrieval import Bm25, load_reranker
 
 PLACES = ["garden", "lighthouse", "river", "mountain", "harbour"]
 THINGS = ["table", "stairs", "snow", "ships", "children"]
@@ -250,3 +251,37 @@ def test_what_a_reranker_cuts_is_said_once_for_all_queries(index, caplog):
         said = [record.message for record in caplog.records if "cut at" in record.message]
         assert len(said) == 1
         assert said[0].startswith("3 of ")
+
+
+def test_loading_a_model_elsewhere_changes_no_search(index):
+    """Loading half-precision weights changes the process's default dtype for a while."""
+    retriever = Retriever(index, reranker=load_reranker(index.encoder.source))
+    expected = facts(retriever.search(QUERIES[0], top_k=5))
+    vector = index.encoder.encode_queries(QUERIES[0])
+    before = torch.get_default_dtype()
+    torch.set_default_dtype(torch.float16)
+    try:
+        assert facts(retriever.search(QUERIES[0], top_k=5)) == expected
+        assert np.array_equal(index.encoder.encode_queries(QUERIES[0]), vector)
+        index.encoder.encode_chunks([DOCUMENTS[0].full_text])
+    finally:
+        torch.set_default_dtype(before)
+
+
+@pytest.mark.parametrize("query", [None, 3, b"brain", {"a": "b"}, ["a", None]])
+@pytest.mark.parametrize("mode", ["dense", "bm25"])
+def test_queries_are_texts(index, query, mode):
+    with pytest.raises(ValueError, match=r"query is .*expected a text"):
+        Retriever(index, mode=mode).search(query)
+
+
+@pytest.mark.parametrize("where", [0, True, ["year > 3"]])
+def test_a_condition_is_a_text(index, where):
+    with pytest.raises(ValueError, match=r"where is .*expected a condition"):
+        Retriever(index).search("x", where=where)
+
+
+@pytest.mark.parametrize("hit", [None, 3, ["0"]])
+def test_what_is_explained_is_a_hit_a_document_or_an_id(index, hit):
+    with pytest.raises(ValueError, match=r"hit is .*expected a hit, a document or an id"):
+        Retriever(index).explain("x", hit)

@@ -314,7 +314,7 @@ def test_fitted_embeddings_start_nearer_to_the_teacher(make: MakeDistill, bert_d
         distill(recipe, overwrite=True)
         return lines(tmp_path / "out" / "loss.jsonl")[0]["loss"]
 
-    assert first_loss(fit_embeddings=0.1) < 0.85 * first_loss()
+    assert first_loss(fit_embeddings=0.1) < 0.95 * first_loss()
 
 
 def test_a_fit_needs_targets(make: MakeDistill) -> None:
