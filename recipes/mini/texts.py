@@ -123,13 +123,19 @@ def _passages(text: str, words: int) -> list[str]:
 
 
 def _entries(file: Path) -> Iterator[_Row]:
+    """Headword and the beginning of each entry's text."""
+    for head, text in _whole_entries(file):
+        yield head, _passages(_plain(text), _PASSAGE_WORDS)[0]
+
+
+def _whole_entries(file: Path) -> Iterator[_Row]:
     """Headword and text of each entry of a dictionary: a headword begins its line, its text is indented."""
     head, body = "", list[str]()
     with gzip.open(file, "rt", encoding="utf-8", errors="replace") as lines:
         for line in lines:
             if line.strip() and not line[0].isspace():
                 if body and not head.startswith("00"):
-                    yield head, _passages(_plain(" ".join(body)), _PASSAGE_WORDS)[0]
+                    yield head, " ".join(body)
                 head, body = line.strip(), []
             else:
                 body.append(line.strip())
@@ -143,7 +149,7 @@ def _plain(text: str) -> str:
 def _wordnet(file: Path, chance: random.Random) -> Iterator[_Row]:
     """Each sense once, asked for by one of its words."""
     senses: dict[str, list[str]] = {}
-    for head, text in _entries_whole(file):
+    for head, text in _whole_entries(file):
         for sense in re.split(r"(?:^|\s)(?:n|v|adj|adv)?\s*\d*:\s", _plain_wordnet(text))[1:]:
             senses.setdefault(sense.strip(), []).append(head)
     for sense, heads in senses.items():
@@ -152,18 +158,6 @@ def _wordnet(file: Path, chance: random.Random) -> Iterator[_Row]:
 
 def _plain_wordnet(text: str) -> str:
     return " ".join(re.sub(r"\[(syn|ant|also): [^\]]*\]", " ", text).split())
-
-
-def _entries_whole(file: Path) -> Iterator[_Row]:
-    head, body = "", list[str]()
-    with gzip.open(file, "rt", encoding="utf-8", errors="replace") as lines:
-        for line in lines:
-            if line.strip() and not line[0].isspace():
-                if body and not head.startswith("00"):
-                    yield head, " ".join(body)
-                head, body = line.strip(), []
-            else:
-                body.append(line.strip())
 
 
 def _gcide(file: Path) -> Iterator[_Row]:
