@@ -5,6 +5,7 @@ from typing import Any
 from sentence_transformers import CrossEncoder
 
 import aveyb_ir.models  # noqa: F401 (registers Avey-B with transformers)
+from aveyb_ir.encoding.loading import quietly
 from aveyb_ir.errors import ModelError
 
 
@@ -15,7 +16,8 @@ def load_cross_encoder(name: str, what: str, **options: Any) -> CrossEncoder:
         ModelError: it cannot be loaded.
     """
     try:
-        return CrossEncoder(name, **options)
+        with quietly():
+            return CrossEncoder(name, **options)
     except Exception as error:  # the library raises a dozen kinds of these; all mean that this model cannot be loaded
         reason = " ".join(str(error).split())
         raise ModelError(

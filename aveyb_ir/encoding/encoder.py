@@ -16,7 +16,7 @@ from aveyb_ir.encoding.fingerprint import describe, fingerprint_of, hash_weights
 from aveyb_ir.encoding.forward import WholeForward, choose_forward, takes_token_ids
 from aveyb_ir.encoding.loading import load_sentence_transformer
 from aveyb_ir.encoding.memory import default_token_budget, free_bytes, run_in_batches
-from aveyb_ir.encoding.tokenization import TokenizedTexts, chunk_spans, tokenize
+from aveyb_ir.encoding.tokenization import TokenizedTexts, checked_max_length, chunk_spans, tokenize
 
 _log = logging.getLogger(__name__)
 
@@ -118,7 +118,7 @@ class Encoder:
                 self.model.to(precision)
         self.model.eval()
         if max_length is not None:
-            self._limit_length(max_length)
+            self.model.max_seq_length = checked_max_length(max_length, self.max_length, self.name)
         if truncate_dim is not None:
             self._limit_dimension(truncate_dim)
         if token_budget is not None and token_budget < 1:
@@ -279,15 +279,6 @@ class Encoder:
         if kind not in _PROMPT_NAMES:
             raise ValueError(f"kind is {kind!r}; expected 'query' or 'document'.")
         return next((self.model.prompts[name] for name in _PROMPT_NAMES[kind] if name in self.model.prompts), "") or ""
-
-    def _limit_length(self, max_length: int) -> None:
-        limit = self.max_length
-        if max_length < 1 or (limit is not None and max_length > limit):
-            raise ValueError(
-                f"max_length is {max_length}; {self.name} takes 1 to {limit or 'any number of'} tokens. "
-                "Leave it out for the model's own limit."
-            )
-        self.model.max_seq_length = max_length
 
     def _limit_dimension(self, truncate_dim: int) -> None:
         self.model.truncate_dim = None

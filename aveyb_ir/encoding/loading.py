@@ -26,7 +26,7 @@ def load_sentence_transformer(
     folder = locate(name)
     place = None if device is None else str(device)
     try:
-        with _quietly():
+        with quietly():
             return SentenceTransformer(folder, device=place, model_kwargs={"dtype": dtype})
     except Exception as error:  # the library raises a dozen kinds of these; all mean that this model cannot be loaded
         reason = " ".join(str(error).split())
@@ -38,7 +38,7 @@ def load_sentence_transformer(
 
 
 @contextmanager
-def _quietly() -> Iterator[None]:
+def quietly() -> Iterator[None]:
     """Keep a bar from a load of a second, and advice on the dtype of half-precision weights: who loads here chooses."""
     logger = logging.getLogger("sentence_transformers.base.model")
 

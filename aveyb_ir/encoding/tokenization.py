@@ -53,6 +53,16 @@ def tokenize(
     return TokenizedTexts(token_ids, full_lengths, offsets)
 
 
+def checked_max_length(max_length: int, limit: int | None, name: str) -> int:
+    """Give back a number of tokens that a model can be held to; `limit` is its own. Raises ValueError for others."""
+    if max_length < 1 or (limit is not None and max_length > limit):
+        raise ValueError(
+            f"max_length is {max_length}; {name} takes 1 to {limit or 'any number of'} tokens. "
+            "Leave it out for the model's own limit."
+        )
+    return max_length
+
+
 def chunk_spans(
     offsets: NDArray[np.int32], chunk_size: int, prompt_length: int, text_length: int
 ) -> list[tuple[int, int]]:

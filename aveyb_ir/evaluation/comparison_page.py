@@ -1,8 +1,7 @@
-"""A comparison as one HTML page that needs nothing else: no script, no font and no picture from anywhere."""
+"""A comparison as one HTML page."""
 
 from collections.abc import Iterator, Sequence
 from html import escape
-from importlib.resources import files
 from itertools import groupby
 from typing import TYPE_CHECKING
 
@@ -11,28 +10,16 @@ from aveyb_ir.evaluation.comparison_plots import curve_svg, intervals_svg
 from aveyb_ir.evaluation.comparison_queries import Found, QueryDifference
 from aveyb_ir.evaluation.comparison_tables import Table, difference_table, metric_table, score_table
 from aveyb_ir.evaluation.comparison_wording import MARKS, about_document, set_name, shown_documents, signed
+from aveyb_ir.html_page import html_page
 
 if TYPE_CHECKING:
     from aveyb_ir.evaluation.comparison import Comparison
 
-_POLICY = "default-src 'none'; style-src 'unsafe-inline'"  # a query cannot make the page load or run anything
-
 
 def to_html(comparison: "Comparison") -> str:
     """Everything for people, as a page: tables, pictures, and the queries that made the difference."""
-    style = (files("aveyb_ir") / "assets" / "comparison.css").read_text(encoding="utf-8")
     title = f"{comparison.metric} of {len(comparison.systems)} systems on {_count(len(comparison.sets), 'set')}"
-    return "\n".join(
-        [
-            '<!doctype html><html lang="en"><head><meta charset="utf-8">',
-            f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">',
-            '<meta name="viewport" content="width=device-width, initial-scale=1">',
-            f"<title>{escape(title)}</title><style>{style}</style></head><body>",
-            f"<h1>{escape(title)}</h1>",
-            *_body(comparison),
-            "</body></html>",
-        ]
-    )
+    return html_page(title, "comparison.css", _body(comparison))
 
 
 def _body(comparison: "Comparison") -> Iterator[str]:

@@ -12,6 +12,7 @@ from aveyb_ir.data.lines import replace_lone_surrogates
 from aveyb_ir.encoding import EncodingCounts
 from aveyb_ir.encoding.cross_encoders import check_one_score
 from aveyb_ir.encoding.memory import default_token_budget, free_bytes, run_in_batches
+from aveyb_ir.encoding.tokenization import checked_max_length
 
 _log = logging.getLogger(__name__)
 
@@ -45,7 +46,7 @@ class CrossEncoderReranker:
         self.name = name or model.config._name_or_path or "in-memory cross-encoder"
         self.counts = EncodingCounts()
         if max_length is not None:
-            self._limit_length(max_length)
+            self.model.max_seq_length = checked_max_length(max_length, self.max_length, self.name)
         width = getattr(model.config, "hidden_size", None) or 1024
         free = free_bytes(model.device)
         self._token_budget = default_token_budget(free, width, model.dtype.itemsize, model.device.type)
@@ -128,12 +129,3 @@ class CrossEncoderReranker:
     def _tokenized(self, *texts: Sequence[str]) -> list[list[int]]:
         options = {"padding": False, "truncation": False, "return_attention_mask": False, "verbose": False}
         return self.model.tokenizer(*texts, **options)["input_ids"] if texts[0] else []
-
-    def _limit_length(self, max_length: int) -> None:
-        limit = self.max_length
-        if max_length < 1 or (limit is not None and max_length > limit):
-            raise ValueError(
-                f"max_length is {max_length}; {self.name} takes 1 to {limit or 'any number of'} tokens. "
-                "Leave it out for the model's own limit."
-            )
-        self.model.max_seq_length = max_length

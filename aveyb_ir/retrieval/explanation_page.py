@@ -1,13 +1,12 @@
-"""An explanation as one HTML page that needs nothing else: no script, no font and no picture from anywhere."""
+"""An explanation as one HTML page."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from html import escape
-from importlib.resources import files
 
+from aveyb_ir.html_page import html_page
 from aveyb_ir.retrieval.explanation import Explanation, Part, RetrievedChunk
 
-_POLICY = "default-src 'none'; style-src 'unsafe-inline'"  # a document cannot make the page load or run anything
 _BEST_PARTS = 3
 _SNIPPET_CHARACTERS = 400
 _MOST_LINKS = 12
@@ -15,19 +14,8 @@ _MOST_LINKS = 12
 
 def to_html(explanation: Explanation) -> str:
     """Lay an explanation out: the best parts, the tokens that met, and the whole document, shaded by what matched."""
-    style = (files("aveyb_ir") / "assets" / "explanation.css").read_text(encoding="utf-8")
     title = f"Why {explanation.document.id} matches “{explanation.query}”"
-    return "\n".join(
-        [
-            '<!doctype html><html lang="en"><head><meta charset="utf-8">',
-            f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">',
-            '<meta name="viewport" content="width=device-width, initial-scale=1">',
-            f"<title>{escape(title)}</title><style>{style}</style></head><body>",
-            f"<h1>{escape(title)}</h1>",
-            *_Page(explanation).body(),
-            "</body></html>",
-        ]
-    )
+    return html_page(title, "explanation.css", _Page(explanation).body())
 
 
 class _Page:

@@ -84,7 +84,7 @@ def fused(
         if method == "rrf":
             parts = {id: weight / (rrf_k + rank) for rank, id in enumerate(ranking, start=1)}
         else:
-            parts = {id: weight / total * scaled for id, scaled in _scaled(ranking).items()}
+            parts = {id: weight / total * scaled for id, scaled in scaled(ranking).items()}
         for id, part in parts.items():
             scores[id] = scores.get(id, 0.0) + part
     return {id: float(np.float32(score)) for id, score in scores.items()}
@@ -134,7 +134,8 @@ def _is_weight(value: object) -> bool:
     return value == 0 or bool(_LEAST_WEIGHT <= value <= _MOST_WEIGHT)
 
 
-def _scaled(ranking: Mapping[_K, float]) -> dict[_K, float]:
+def scaled(ranking: Mapping[_K, float]) -> dict[_K, float]:
+    """Scores of one query as shares of the way from its lowest, 0, to its highest, 1; 1 where all are equal."""
     lowest, highest = min(ranking.values(), default=0.0), max(ranking.values(), default=0.0)
     width = highest - lowest
     return {id: (score - lowest) / width if width else 1.0 for id, score in ranking.items()}

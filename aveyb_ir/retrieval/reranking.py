@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from aveyb_ir.data import Run, listed, trec_order
 from aveyb_ir.encoding import EncodingCounts
 from aveyb_ir.errors import DataError, ModelError
+from aveyb_ir.retrieval.fusion import scaled
 
 # Characters of candidates in memory at a time; the documents of several queries together are fewer than their sum.
 _BLOCK_CHARACTERS = 1 << 26
@@ -71,7 +72,7 @@ def rerank(
 
     With `weight` 1 the scores are the reranker's own. Below 1 they are
     `weight * reranker + (1 - weight) * first stage`, each scaled within the query's candidates to 0 for the lowest and
-    1 for the highest score; where all of a query's scores are equal, they say nothing and become 0.
+    1 for the highest score; where all of a query's scores are equal, they say nothing and all become 1.
 
     Args:
         queries: Texts by query id, at least of the queries of the run.
@@ -152,7 +153,7 @@ def _check_scores(reranker: Reranker, query_id: str, candidates: Sequence[str], 
 def _merged(hits: Mapping[str, float], scores: dict[str, float], top_k: int | None, weight: float) -> dict[str, float]:
     """Blend the candidates' scores, and put the documents that were not scored again below them."""
     if weight < 1:
-        new, old = _scaled(scores), _scaled({id: hits[id] for id in scores})
+        new, old = scaled(scores), scaled({id: hits[id] for id in scores})
         scores = {id: weight * new[id] + (1 - weight) * old[id] for id in scores}
     merged = {id: scores[id] for id in trec_order(scores)}
     rest = [id for id in trec_order(hits) if id not in scores]
@@ -161,9 +162,3 @@ def _merged(hits: Mapping[str, float], scores: dict[str, float], top_k: int | No
         step = max(1.0, 2 * float(np.spacing(np.float32(abs(lowest) + len(rest)))))  # so that float32 tells them apart
         merged |= {id: lowest - place * step for place, id in enumerate(rest, start=1)}
     return dict(islice(merged.items(), top_k))
-
-
-def _scaled(scores: Mapping[str, float]) -> dict[str, float]:
-    lowest, highest = min(scores.values(), default=0.0), max(scores.values(), default=0.0)
-    width = highest - lowest
-    return {id: (score - lowest) / width if width else 0.0 for id, score in scores.items()}
