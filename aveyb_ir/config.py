@@ -85,6 +85,9 @@ class Backbone(Section):
     embeddings_from: str | None = Field(
         None, description="bi-encoder that the tokenizer and first token embeddings are from, instead of `tokenizer`"
     )
+    embeddings: Literal["alone", "table"] = Field(
+        "alone", description="of `embeddings_from`: what it says of each token alone, or its own table as it is"
+    )
 
     @model_validator(mode="after")
     def _check_origin(self) -> "Backbone":

@@ -4,8 +4,8 @@ A recipe without it is a `Recipe` of `aveyb_ir.config`. The others have sections
 """
 
 import os
-from collections.abc import Sequence
-from typing import Literal, TypeAlias
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, TypeAlias
 
 from pydantic import Field, PositiveFloat, PositiveInt, model_validator
 
@@ -26,6 +26,7 @@ __all__ = [
     "RowsSection",
     "TeacherSection",
     "TextsSection",
+    "checked_task",
     "load_task",
 ]
 
@@ -69,12 +70,15 @@ class RowsSection(Section):
     beir: str | None = Field(None, description="folder in BEIR layout, or a data set on the Hub such as `BeIR/nq`")
     split: str = Field("train", description="judgements of `beir` to train on")
     pairs: str | None = Field(None, description="rows from a file or the Hub, instead of `beir`")
+    corpus: str | None = Field(None, description="documents that `pairs` names by id, from a file, folder or the Hub")
     negatives: PositiveInt | None = Field(None, description="explicit negatives used per row, the first; absent: all")
 
     @model_validator(mode="after")
     def _check(self) -> "RowsSection":
         if (self.beir is None) == (self.pairs is None):
             raise ValueError("exactly one of `beir` and `pairs` expected; set one of them")
+        if self.corpus is not None and self.pairs is None:
+            raise ValueError("`corpus` without `pairs`, whose rows name its documents; set `pairs`, or remove it")
         return self
 
 
@@ -188,10 +192,21 @@ def load_task(path: str | os.PathLike[str], overrides: Sequence[str] = ()) -> An
         ValueError: an override that is not of the form `section.key=value`.
     """
     values = read_recipe(path, overrides, "a recipe", PretrainRecipe)
+    return checked_task(values, f"{path} with overrides" if overrides else str(path))
+
+
+def checked_task(values: Mapping[str, Any], source: str) -> AnyRecipe:
+    """The recipe of any task that these values make.
+
+    Args:
+        values: as read from YAML; without the key `task` of a contrastive recipe.
+        source: names them in messages.
+
+    Raises:
+        RecipeError: unknown task or key, or impossible value; one message with all of them.
+    """
     task = values.get("task", "contrastive")
     if task not in _TASKS:
-        raise RecipeError(f"{path}: task: got {shown(task)}, expected one of {', '.join(_TASKS)}; correct it")
-    if task == "contrastive":
-        values.pop("task", None)
-    source = f"{path} with overrides" if overrides else str(path)
-    return validated(_TASKS[task], values, source, _SEE)
+        raise RecipeError(f"{source}: task: got {shown(task)}, expected one of {', '.join(_TASKS)}; correct it")
+    without = {name: value for name, value in values.items() if name != "task" or task != "contrastive"}
+    return validated(_TASKS[task], without, source, _SEE)

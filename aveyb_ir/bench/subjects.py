@@ -15,6 +15,7 @@ from aveyb_ir.encoding.batching import token_budget_batches
 from aveyb_ir.encoding.forward import choose_forward
 from aveyb_ir.models import AveyBConfig, AveyBModel, NeoBERTConfig, NeoBERTModel
 from aveyb_ir.models.reference_aveyb import reference_states
+from aveyb_ir.packaged import DEFAULT_MODEL, packaged_model
 
 # Released base sizes, and small ones of like width and cost.
 _SIZES: dict[str, dict[str, dict[str, Any]]] = {
@@ -67,17 +68,18 @@ class Subject:
 def build_subject(
     name: str, *, size: str = "base", tail: str = "mask", device: str = "cpu", dtype: torch.dtype = torch.float32
 ) -> Subject:
-    """Build a model of random weights by name, or load a model folder.
+    """Build a model of random weights by name, or load a trained one.
 
     Raises:
-        ValueError: Neither a known name nor a folder, or an unknown size.
-        ModelError: The folder cannot be loaded.
+        ValueError: Neither a known name nor one that a model could have, or an unknown size.
+        ModelError: The model cannot be loaded.
     """
-    if Path(name).is_dir():
-        return _from_folder(name, device, dtype)
+    if Path(name).is_dir() or packaged_model(name) is not None or "/" in name:
+        return _trained(name, device, dtype)
     family = name.removesuffix("-reference")
     if family not in _SIZES or name not in NAMES:
-        raise ValueError(f"model is {name!r}; expected one of {', '.join(NAMES)}, or a model folder.")
+        known = ", ".join((*NAMES, DEFAULT_MODEL))
+        raise ValueError(f"model is {name!r}; expected one of {known}, a model folder, or OWNER/NAME on the Hub.")
     if size not in SIZES:
         raise ValueError(f"size is {size!r}; expected one of {', '.join(SIZES)}.")
     torch.manual_seed(0)
@@ -101,14 +103,14 @@ def _fresh(family: str, fields: dict[str, Any], tail: str) -> Any:
     return ModernBertModel(ModernBertConfig(max_position_embeddings=2**20, **fields))
 
 
-def _from_folder(folder: str, device: str, dtype: torch.dtype) -> Subject:
-    encoder = Encoder(folder, device=device, dtype=str(dtype).removeprefix("torch."))
+def _trained(model: str, device: str, dtype: torch.dtype) -> Subject:
+    encoder = Encoder(model, device=device, dtype=str(dtype).removeprefix("torch."))
     forward = choose_forward(encoder.model)
 
     def encode(texts: Sequence[Tensor]) -> Tensor:
         return torch.from_numpy(forward([text.cpu().numpy().astype("int32") for text in texts]))
 
-    name, vocab_size = Path(folder).name, len(encoder.model.tokenizer)
+    name, vocab_size = Path(model).name, len(encoder.model.tokenizer)
     return Subject(name, encode, encoder.model, vocab_size, max_tokens=encoder.max_length)
 
 

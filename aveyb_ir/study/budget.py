@@ -4,8 +4,10 @@ import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from aveyb_ir.config import Recipe
+from torch import nn
+
 from aveyb_ir.errors import RecipeError
+from aveyb_ir.study.recipe import RetrieverRecipe
 from aveyb_ir.training import build_start
 
 logger = logging.getLogger(__name__)
@@ -24,9 +26,16 @@ class Parameters:
     beside_embeddings: int
 
 
-def count_parameters(recipe: Recipe) -> Parameters:
+def count_parameters(recipe: RetrieverRecipe) -> Parameters:
     """Build the model that training starts from, and count. Raises like `build_start`."""
-    model = build_start(recipe)
+    section = recipe.model
+    if section.embeddings_from is not None:  # the numbers in them, which take a while, change no count
+        section = section.model_copy(update={"embeddings_from": None, "tokenizer": section.embeddings_from})
+    return count_of(build_start(recipe.model_copy(update={"model": section})))
+
+
+def count_of(model: nn.Module) -> Parameters:
+    """The parameters of a model."""
     total = sum(parameter.numel() for parameter in model.parameters())
     tables = [module for module in model.modules() if type(module).__name__.endswith("Embedding")]
     embedding = sum(weight.numel() for table in tables for weight in table.parameters(recurse=False))

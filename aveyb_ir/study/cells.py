@@ -14,12 +14,13 @@ from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
-from aveyb_ir.config import Recipe
 from aveyb_ir.data import write_lines
+from aveyb_ir.encoding.loading import locate
 from aveyb_ir.evaluation import Protocol, evaluate
 from aveyb_ir.study.content import files_hash
-from aveyb_ir.study.recipe import EvaluationSet
-from aveyb_ir.training import can_resume, train
+from aveyb_ir.study.recipe import EvaluationSet, RetrieverRecipe
+from aveyb_ir.tasks import DistillRecipe
+from aveyb_ir.training import can_resume, train_task
 
 logger = logging.getLogger(__name__)
 
@@ -38,7 +39,7 @@ class Cell:
     """
 
     label: str
-    recipe: Recipe
+    recipe: RetrieverRecipe
     folder: Path
 
     @property
@@ -51,15 +52,17 @@ class Cell:
         return (self.model / "training.json").is_file() and _ledger(self.folder).get(self.model.name) == self._made_from
 
     def train(self) -> None:
-        """Train, from the last checkpoint of an interrupted run where there is one. Raises like `train`."""
+        """Train, from the last checkpoint of an interrupted run where there is one. Raises like `train_task`."""
         self.folder.mkdir(parents=True, exist_ok=True)
-        train(self.recipe, output=self.model, overwrite=True, resume=can_resume(self.recipe, output=self.model))
+        train_task(self.recipe, output=self.model, overwrite=True, resume=can_resume(self.recipe, output=self.model))
         _note(self.folder, self.model.name, self._made_from)
 
     @property
     def _made_from(self) -> str:
         values = self.recipe.model_dump(mode="json")
         del values["train"]["output"]
+        if isinstance(self.recipe, DistillRecipe) and self.recipe.teacher is not None:
+            del values["teacher"]["kept"]  # only spares the teacher's work
         return hashlib.blake2b(json.dumps(_by_content(values)).encode(), digest_size=16).hexdigest()
 
     def evaluate(self, collection: EvaluationSet, protocol: Protocol) -> Path:
@@ -90,7 +93,7 @@ def report_of(
     """Evaluate a model, or find the report of an earlier time that was made from the same files.
 
     Args:
-        model: A model folder, or "bm25".
+        model: A model folder or name, or "bm25".
         name: What reports call it.
         collection: What it is evaluated on.
         protocol: As in `evaluate`.
@@ -104,7 +107,7 @@ def report_of(
     """
     report = folder / f"{Path(collection.data).name}-{collection.split}-{protocol}.json"
     content = files_hash(Path(collection.data))
-    source = f"{files_hash(Path(model), leave_out=_NOT_THE_MODEL)} {content}"
+    source = f"{files_hash(Path(locate(model)), leave_out=_NOT_THE_MODEL)} {content}"
     if report.is_file() and _ledger(folder).get(report.name) == source:
         return report
     logger.info("%s on %s %s, protocol %s", name, collection.data, collection.split, protocol)

@@ -4,16 +4,21 @@ import os
 import re
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 
 import yaml
 from pydantic import Field, PositiveFloat, PositiveInt, model_validator
 
 from aveyb_ir.checked_yaml import Section, read_recipe, validated
 from aveyb_ir.config import Recipe
+from aveyb_ir.errors import RecipeError
+from aveyb_ir.tasks import DistillRecipe, checked_task
 
 _LABEL = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 _SEE = "recipes/README.md lists the fields"
+
+RetrieverRecipe: TypeAlias = Recipe | DistillRecipe
+"""Makes what a study evaluates."""
 
 
 class EvaluationSet(Section):
@@ -48,11 +53,11 @@ class StudyRecipe(Section):
     """A comparison of architectures under one training recipe, checked.
 
     `systems` maps each label to the part of `training.model` in which that system differs; what is trained on, for how
-    long and how is `training`, the same for all.
+    long and how is `training`, the same for all: a contrastive recipe, or one of `task: distill`.
     """
 
     systems: dict[str, dict[str, Any]] = Field(min_length=1, description="label: its part of the model section")
-    training: dict[str, dict[str, Any]] = Field(description="a training recipe without what `systems` sets")
+    training: dict[str, Any] = Field(description="a training recipe without what `systems` sets")
     seeds: list[int] = Field(min_length=1, description="one model of each system is trained with each")
     evaluation: list[EvaluationSet] = Field(min_length=1, description="collections")
     protocols: list[Literal["full", "paper"]] = Field(["full"], min_length=1, description="see `aveyb-ir evaluate`")
@@ -60,15 +65,23 @@ class StudyRecipe(Section):
     parameter_tolerance: PositiveFloat | None = Field(
         0.1, description="largest difference of parameters beside embeddings, as a share; null: any"
     )
+    references: dict[str, str] = Field(
+        default_factory=dict, description="label: model folder or Hub name, evaluated and timed as it is"
+    )
     bm25: bool = Field(True, description="add the lexical baseline")
     speed: Speed | None = Field(default_factory=_usual_speed, description="null: not measured")
     output: str | None = Field(None, description="folder the study is written to")
 
     @model_validator(mode="after")
     def _check(self) -> "StudyRecipe":
-        for label in self.systems:
+        for label in (*self.systems, *self.references):
             if not _LABEL.fullmatch(label) or label == "bm25":
                 raise ValueError(f"system {label!r}; expected letters, digits, '._-' and not bm25; rename it")
+        if both := sorted(self.systems.keys() & self.references.keys()):
+            raise ValueError(f"{both[0]} is a system and a reference; expected different labels; rename one")
+        for name in ("model", "data", "train"):
+            if not isinstance(self.training.get(name, {}), dict):
+                raise ValueError(f"training.{name}: got {self.training[name]!r}, expected fields; indent them below it")
         # Folders of models are called by their learning rates.
         rates = [f"{rate:g}" for rate in self.selection.learning_rates] if self.selection else []
         for what, values in (("seeds", self.seeds), ("protocols", self.protocols), ("learning rates", rates)):
@@ -85,18 +98,23 @@ class StudyRecipe(Section):
             raise ValueError(f"collections called {names}, expected different names; rename a folder")
         return self
 
-    def training_recipe(self, label: str, *, seed: int, learning_rate: float | None = None) -> Recipe:
+    def training_recipe(self, label: str, *, seed: int, learning_rate: float | None = None) -> RetrieverRecipe:
         """The recipe of one training run.
 
         Raises:
-            RecipeError: The parts do not make a valid recipe; the message names the system.
+            RecipeError: The parts do not make a valid recipe of a retriever; the message names the system.
         """
-        values = {name: dict(section) for name, section in self.training.items()}
-        values.setdefault("model", {}).update(self.systems[label])
-        values.setdefault("train", {})["seed"] = seed
+        sections = {name: dict(self.training.get(name, {})) for name in ("model", "train")}
+        sections["model"] |= self.systems[label]
+        sections["train"]["seed"] = seed
         if learning_rate is not None:
-            values["train"]["learning_rate"] = learning_rate
-        return validated(Recipe, values, f"system {label}", _SEE)
+            sections["train"]["learning_rate"] = learning_rate
+        recipe = checked_task({**self.training, **sections}, f"system {label}")
+        if not isinstance(recipe, RetrieverRecipe):
+            raise RecipeError(
+                f"training.task: got {recipe.task}, expected contrastive or distill, which make retrievers; change it"
+            )
+        return recipe
 
     def to_yaml(self) -> str:
         """The study with every default written out."""

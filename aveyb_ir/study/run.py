@@ -6,9 +6,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from aveyb_ir.data import write_lines
+from aveyb_ir.encoding import load_sentence_transformer
 from aveyb_ir.errors import DataError
 from aveyb_ir.evaluation import Comparison, Evaluation, Protocol, compare
-from aveyb_ir.study.budget import Parameters, check_budget, count_parameters
+from aveyb_ir.study.budget import Parameters, check_budget, count_of, count_parameters
 from aveyb_ir.study.cells import Cell, report_of
 from aveyb_ir.study.recipe import EvaluationSet, StudyRecipe
 from aveyb_ir.study.speed import measure_speed
@@ -40,8 +41,9 @@ def study(recipe: StudyRecipe, *, output: str | Path | None = None) -> Study:
     """Run a study to its end, or go on with one that was interrupted; what is done is not done again.
 
     Each system is trained with every seed by the same recipe, with the learning rate that suits it best if the recipe
-    says how to select one, and evaluated on every collection. Work counts as done only as long as what it was made from
-    is unchanged: recipe and training data for a model, model and collection for an evaluation.
+    says how to select one, and evaluated on every collection; references are evaluated as they are. Work counts as done
+    only as long as what it was made from is unchanged: recipe and training data for a model, model and collection for
+    an evaluation.
 
     Args:
         recipe: See `load_study`.
@@ -104,10 +106,11 @@ class _Work:
                 for protocol, one in wanted:
                     found[protocol].append((label, cell.evaluate(one, protocol)))
                 cell.forget_vectors()
-        if self._recipe.bm25:
+        as_they_are = {**self._recipe.references, **({_BM25: _BM25} if self._recipe.bm25 else {})}
+        for label, model in as_they_are.items():
             for protocol, one in wanted:
-                report = report_of(_BM25, _BM25, one, protocol, self._folder / "cells" / _BM25)
-                found[protocol].append((_BM25, report))
+                report = report_of(model, label, one, protocol, self._folder / "cells" / label)
+                found[protocol].append((label, report))
         return found
 
     def _chosen_learning_rate(self, label: str) -> float | None:
@@ -143,7 +146,7 @@ def _extras(
     recipe: StudyRecipe, cells: Mapping[str, Sequence[Cell]], parameters: Mapping[str, Parameters], folder: Path
 ) -> dict[str, dict[str, float]]:
     """What stands beside the quality of each system: size, learning rate, speed."""
-    extras = {
+    extras: dict[str, dict[str, float]] = {
         label: {
             "parameters (M)": parameters[label].total / 1e6,
             "without embeddings (M)": parameters[label].beside_embeddings / 1e6,
@@ -151,8 +154,14 @@ def _extras(
         }
         for label, of_label in cells.items()
     }
+    for label, model in recipe.references.items():
+        counted = count_of(load_sentence_transformer(model))
+        extras[label] = {
+            "parameters (M)": counted.total / 1e6,
+            "without embeddings (M)": counted.beside_embeddings / 1e6,
+        }
     if recipe.speed is not None:
-        models = {label: of_label[0].model for label, of_label in cells.items()}
+        models = {label: str(of_label[0].model) for label, of_label in cells.items()} | recipe.references
         for label, columns in measure_speed(models, recipe.speed, recipe.evaluation[0], folder / "speed.json").items():
             extras[label] |= columns
     return extras

@@ -14,6 +14,7 @@ from pydantic import BaseModel, ValidationError
 from aveyb_ir.bench import bench
 from aveyb_ir.data import Collection, open_collection, write_lines
 from aveyb_ir.encoding import Encoder
+from aveyb_ir.encoding.loading import locate
 from aveyb_ir.retrieval import Index, Retriever
 from aveyb_ir.study.content import files_hash
 from aveyb_ir.study.recipe import EvaluationSet, Speed
@@ -22,12 +23,12 @@ logger = logging.getLogger(__name__)
 
 
 def measure_speed(
-    models: Mapping[str, Path], speed: Speed, collection: EvaluationSet, file: Path
+    models: Mapping[str, str], speed: Speed, collection: EvaluationSet, file: Path
 ) -> dict[str, dict[str, float]]:
     """Measure all models in one run, or read what was measured of the same models before.
 
     Args:
-        models: Folders by label.
+        models: Folders or names by label.
         speed: What is measured.
         collection: Where documents and queries come from.
         file: Keeps the numbers.
@@ -38,14 +39,14 @@ def measure_speed(
     Raises like `bench` and `Index.build`.
     """
     made_from = {
-        "models": {label: files_hash(path) for label, path in models.items()},
+        "models": {label: files_hash(Path(locate(model))) for label, model in models.items()},
         "documents": files_hash(Path(collection.data)),
         "speed": speed.model_dump(),
     }
     if (known := _known(file)) is not None and known.made_from == made_from:
         return known.columns
     logger.info("measuring speed")
-    report = bench({label: str(path) for label, path in models.items()}, lengths=speed.lengths, repeats=speed.repeats)
+    report = bench(models, lengths=speed.lengths, repeats=speed.repeats)
     columns: dict[str, dict[str, float]] = {label: {} for label in models}
     for cell in report.cells:
         columns[cell.model][f"tokens/s at {cell.tokens:,}"] = cell.tokens_per_second
@@ -74,11 +75,11 @@ def _known(file: Path) -> _Measured | None:
 
 
 def _index_numbers(
-    models: Mapping[str, Path], speed: Speed, collection: Collection, split: str
+    models: Mapping[str, str], speed: Speed, collection: Collection, split: str
 ) -> dict[str, dict[str, float]]:
     documents = list(islice(collection.documents(), speed.documents))
     queries = list(islice(collection.judged_queries(split).values(), speed.queries))
-    encoders = {label: Encoder(str(path)) for label, path in models.items()}
+    encoders = {label: Encoder(model) for label, model in models.items()}
     texts = [document.full_text for document in documents]
     for encoder in encoders.values():  # warm up
         encoder.encode_documents(texts[:16])

@@ -1,8 +1,8 @@
 """From a recipe and data to a better model."""
 
-from aveyb_ir.training.any_task import train_task
+from aveyb_ir.training.any_task import build_start, train_task
 from aveyb_ir.training.checkpoints import can_resume
-from aveyb_ir.training.contrastive import TrainingResult, build_start, train
+from aveyb_ir.training.contrastive import TrainingResult, train
 from aveyb_ir.training.cross_encoder import train_reranker
 from aveyb_ir.training.distillation import distill
 from aveyb_ir.training.mining import MiningResult, mine

@@ -3,11 +3,15 @@
 from pathlib import Path
 from typing import Any
 
+from sentence_transformers import SentenceTransformer
+
+from aveyb_ir.config import Recipe
 from aveyb_ir.tasks import AnyRecipe, DistillRecipe, PretrainRecipe, RerankerRecipe
-from aveyb_ir.training.contrastive import TrainingResult, train
+from aveyb_ir.training.contrastive import TrainingResult, train, untrained_retriever
 from aveyb_ir.training.cross_encoder import train_reranker
-from aveyb_ir.training.distillation import distill
+from aveyb_ir.training.distillation import distill, untrained_student
 from aveyb_ir.training.pretraining import pretrain
+from aveyb_ir.training.progress import loading_bars
 from aveyb_ir.training.task_run import TaskResult
 
 
@@ -28,3 +32,9 @@ def train_task(
     if isinstance(recipe, RerankerRecipe):
         return train_reranker(recipe, **options)
     return train(recipe, **options)
+
+
+def build_start(recipe: Recipe | DistillRecipe) -> SentenceTransformer:
+    """Build the retriever that `train` or `distill` starts from, as it is before its first lesson; raises like them."""
+    with loading_bars():
+        return untrained_student(recipe) if isinstance(recipe, DistillRecipe) else untrained_retriever(recipe)

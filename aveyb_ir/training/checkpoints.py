@@ -16,7 +16,7 @@ from aveyb_ir.training.seals import last_whole_checkpoint, remove_torn_checkpoin
 
 RECIPE_FILE = "recipe.yaml"
 
-RecipeT = TypeVar("RecipeT", Recipe, PretrainRecipe, DistillRecipe, RerankerRecipe)
+RecipeT = TypeVar("RecipeT", Recipe, PretrainRecipe, DistillRecipe, RerankerRecipe, AnyRecipe)
 
 
 def with_output(recipe: RecipeT, output: str | Path | None) -> tuple[RecipeT, Path]:

@@ -188,10 +188,9 @@ def _write(
     write_json(partial / RECORD_FILE, _record(recipe, result, training_set))
 
 
-def build_start(recipe: Recipe) -> SentenceTransformer:
-    """Build the model that `train` starts from, as it is before the first step; raises like `train`."""
-    with loading_bars():
-        return _start(recipe, load_training_set(recipe.data))
+def untrained_retriever(recipe: Recipe) -> SentenceTransformer:
+    """The model that `train` starts from. Raises like `train`."""
+    return _start(recipe, load_training_set(recipe.data))
 
 
 def _start(recipe: Recipe, training_set: TrainingSet) -> SentenceTransformer:

@@ -75,8 +75,7 @@ def _prepare(recipe: DistillRecipe, log: LossLog, working: Path) -> Task:
     if recipe.teacher is None:
         check_scored(rows, source)
     candidates = candidates_of(rows, recipe.data.negatives or 0, source)
-    texts = (text for one in candidates for text in (one.query, *one.documents))
-    model = build_sentence_transformer(recipe.model, texts, seed=recipe.train.seed, device=recipe.train.place)
+    model = _student(recipe, candidates)
     labels, loss, teacher = _lesson(recipe, model, candidates, working)
     trainer = RetrieverRowTrainer(model, recipe.train, _dataset(candidates, labels), loss, log, working)
     logger.info(
@@ -88,6 +87,17 @@ def _prepare(recipe: DistillRecipe, log: LossLog, working: Path) -> Task:
     )
     facts = {"data_fingerprint": fingerprint_of(rows), "teacher_fingerprint": teacher}
     return Task(trainer, len(candidates), lambda folder: model.save_pretrained(str(folder)), facts)
+
+
+def untrained_student(recipe: DistillRecipe) -> SentenceTransformer:
+    """The model that `distill` starts from, before what its teacher says is fitted. Raises like `distill`."""
+    candidates = candidates_of(read_rows(recipe.data), recipe.data.negatives or 0, source_of(recipe.data))
+    return _student(recipe, candidates)
+
+
+def _student(recipe: DistillRecipe, candidates: Sequence[Candidates]) -> SentenceTransformer:
+    texts = (text for one in candidates for text in (one.query, *one.documents))
+    return build_sentence_transformer(recipe.model, texts, seed=recipe.train.seed, device=recipe.train.place)
 
 
 def _lesson(

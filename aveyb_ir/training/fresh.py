@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 import torch
+from sentence_transformers import SentenceTransformer
 from transformers import AutoConfig, AutoModel, AutoTokenizer, PreTrainedConfig, PreTrainedModel
 
 from aveyb_ir.config import Backbone
@@ -44,12 +45,24 @@ def save_fresh_backbone(folder: str, section: Backbone, texts: Iterable[str], *,
     if origin is not None:
         table = model.get_input_embeddings().weight
         with torch.no_grad():
-            table.copy_(torch.from_numpy(static_embeddings(origin, texts, table.shape[1])))
+            table.copy_(_first_embeddings(section, origin, texts, table.shape[1]))
     model.save_pretrained(folder)
     tokenizer.save_pretrained(folder)
     logger.info(
         "fresh %s: %d parameters, vocabulary of %d", model.config.model_type, model.num_parameters(), len(tokenizer)
     )
+
+
+def _first_embeddings(section: Backbone, origin: SentenceTransformer, texts: Iterable[str], width: int) -> torch.Tensor:
+    if section.embeddings == "alone":
+        return torch.from_numpy(static_embeddings(origin, texts, width))
+    table: torch.Tensor = origin[0].auto_model.get_input_embeddings().weight
+    if table.shape[1] != width:
+        raise RecipeError(
+            f"model.embeddings: got the table of a model with {table.shape[1]} numbers a token for embeddings of "
+            f"{width}, expected as many; choose another model.embeddings_from, or set model.embeddings to alone"
+        )
+    return table[: len(origin.tokenizer)]
 
 
 def _tokenizer(section: Backbone, texts: Iterable[str]) -> Any:

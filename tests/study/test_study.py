@@ -12,6 +12,7 @@ from aveyb_ir.errors import DataError, RecipeError
 from aveyb_ir.study import Study, load_study, study
 
 SMOKE = Path(__file__).parents[2] / "recipes" / "smoke" / "study.yaml"
+MINED = Path(__file__).parents[1] / "training" / "cases" / "mined.jsonl"
 TINY = Path(__file__).parent / "cases" / "tiny"
 CELLS = {f"{label}-lr{rate}-seed1" for label in ("avey-b", "bert") for rate in ("0.0001", "0.01")}
 
@@ -51,11 +52,13 @@ def copied(finished: Path, tmp_path: Path) -> Path:
 def test_every_seed_of_every_system_is_compared_by_both_protocols(finished: Path) -> None:
     for protocol, metric in (("full", "ndcg@10"), ("paper", "paper-ndcg@10")):
         report = json.loads((finished / f"report-{protocol}" / "report.json").read_text(encoding="utf-8"))
-        assert report["systems"] == ["avey-b", "bert", "bm25"]
+        assert report["systems"] == ["avey-b", "bert", "packaged", "bm25"]
         assert (report["protocol"], report["metric"]) == (protocol, metric)
         seeds = {row["system"]: len(row["seeds"]) for row in report["scores"] if row["data"] == "tiny"}
-        assert seeds == {"avey-b": 2, "bert": 2, "bm25": 1}
+        assert seeds == {"avey-b": 2, "bert": 2, "packaged": 1, "bm25": 1}
         assert "tokens/s at 16" in report["extras"]["avey-b"]
+        assert report["extras"]["packaged"]["parameters (M)"] == pytest.approx(9.679364)
+        assert "tokens/s at 16" in report["extras"]["packaged"]
         assert report["extras"]["bert"]["query ms p95"] >= report["extras"]["bert"]["query ms p50"] > 0
         assert (finished / f"report-{protocol}" / "report.html").is_file()
 
@@ -123,7 +126,7 @@ def test_a_changed_collection_is_evaluated_again(
         file.write(f"{line[0]}\tnot-a-document\t1\n")
     _, messages = run(copied, caplog, there)
     assert trained(messages) == set()
-    assert evaluations(messages) == 2 * (2 * 2 + 1)
+    assert evaluations(messages) == 2 * (2 * 2 + 2)
 
 
 def test_the_learning_rate_is_the_better_on_the_selection_set(copied: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -141,6 +144,24 @@ def test_systems_of_other_size_are_refused_before_training(tmp_path: Path) -> No
     with pytest.raises(RecipeError, match="parameters beside embeddings, expected a difference of at most 10%"):
         study(load_study(SMOKE, ["parameter_tolerance=0.1"]), output=tmp_path / "new")
     assert not (tmp_path / "new" / "cells").exists()
+
+
+def test_students_of_a_teacher_are_compared_too(tmp_path: Path) -> None:
+    distilled = [
+        "training={task: distill, model: {train_tokenizer: {vocab_size: 400}}, distill: {loss: kl}, "
+        f"data: {{pairs: {MINED}, negatives: 3}}, train: {{max_steps: 2, batch_size: 4, learning_rate: 1e-3}}}}",
+        "selection=null",
+        "seeds=[1]",
+        "references={}",
+        "speed=null",
+    ]
+    result = study(load_study(SMOKE, distilled), output=tmp_path / "new")
+    assert set(result.learning_rates.values()) == {1e-3}
+    for label in ("avey-b", "bert"):
+        recipe = (tmp_path / "new" / "cells" / f"{label}-lr0.001-seed1" / "model" / "recipe.yaml").read_text("utf-8")
+        assert "task: distill" in recipe
+        assert result.parameters[label].total > 0
+    assert result.comparisons["full"].to_json()["systems"] == ["avey-b", "bert", "bm25"]
 
 
 def test_a_folder_of_something_else_is_left_alone(tmp_path: Path) -> None:

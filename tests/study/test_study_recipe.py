@@ -47,6 +47,11 @@ def test_paths_are_taken_from_the_folder_of_the_study() -> None:
         ("training.train.batchsize=3", "system avey-b: train.batchsize: unknown key, did you mean train.batch_size"),
         ("selecton.split=dev", "selecton: unknown key, did you mean selection"),
         ("protocols=[both]", "protocols.0: got 'both', expected 'full' or 'paper'"),
+        ("references={avey-b: aveyb-mini}", "avey-b is a system and a reference"),
+        ("references={a/b: aveyb-mini}", "'a/b'; expected letters"),
+        ("training.model=fresh", "training.model: got 'fresh', expected fields"),
+        ("training.task=pretrain", "system avey-b: "),
+        ("training.task=mine", "system avey-b: task: got 'mine', expected one of contrastive, pretrain, distill"),
         ("speed.repeats=0", "speed.repeats: got 0"),
     ],
 )

@@ -57,6 +57,20 @@ def test_a_fresh_model_takes_the_tokenizer_and_the_start(bert_dir, bi_encoder):
     assert np.allclose(table, static_embeddings(bi_encoder, TEXTS, 8))
 
 
+def test_a_fresh_model_takes_a_table_over_as_it_is(bert_dir, bi_encoder):
+    table = bi_encoder[0].auto_model.get_input_embeddings().weight.detach()
+    section = {
+        "fresh": {"d_embed": table.shape[1], "n_layers": 2, "chunk_size": 16},
+        "embeddings_from": str(bert_dir),
+        "embeddings": "table",
+    }
+    model = build_sentence_transformer(ModelSection.model_validate(section), device="cpu")
+    assert model[0].auto_model.get_input_embeddings().weight.equal(table)
+    section["fresh"] = {**section["fresh"], "d_embed": 8}
+    with pytest.raises(RecipeError, match=rf"a model with {table.shape[1]} numbers a token for embeddings of 8"):
+        build_sentence_transformer(ModelSection.model_validate(section), device="cpu")
+
+
 @pytest.mark.parametrize("other", [{"tokenizer": "x"}, {"train_tokenizer": {"vocab_size": 300}}, {"start": "x"}])
 def test_a_start_for_embeddings_excludes_another_tokenizer(other):
     values = {"fresh": {"d_embed": 8, "n_layers": 2, "chunk_size": 16}, "embeddings_from": "y", **other}
