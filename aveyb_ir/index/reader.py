@@ -132,6 +132,8 @@ class IndexDir:
         condition = None if where is None else Where.parse(where)
         vectors = unit_vectors(queries, self.encoder.dimension, lambda i: f"query number {i}")
         found = [segment.search(vectors, top_k, condition, document_weight) for segment in self._segments]
+        if len(found) == 1:
+            return self._hits(found[0])
         return self._hits([merged([results[i] for results in found]).first(top_k) for i in range(len(vectors))])
 
     def documents(self, rows: Sequence[int]) -> list[Document]:

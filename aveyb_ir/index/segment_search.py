@@ -101,15 +101,22 @@ class SegmentSearch:
         than that it may equal those that came last.
         """
         found, positions = finder.nearest(queries, fetched, wanted.allowed, effort)
+        ends = found[:, -1:].astype(np.float64) + self._margin
+        if finder.lossless and self._is_one_each:
+            positions = positions[:, : self._num_rivals(found, wanted.num)]
         is_found = (positions >= 0) & (positions < len(self._parts))
         scores = np.full(positions.shape, -np.inf, np.float32)
         scores[is_found] = inner_products(queries, np.nonzero(is_found)[0], self._vectors, positions[is_found])
-        ends = found[:, -1:].astype(np.float64) + self._margin
         outside = ends[:, 0] if finder.lossless else np.where(found <= ends, scores, -np.inf).max(axis=1)
         best = self._best(queries, scores, np.where(is_found, positions, -1), wanted)
         last = [result.scores[-1] if len(result.scores) == wanted.num else -np.inf for result in best]
         are_all = finder.complete and fetched >= (wanted.allowed.num if wanted.allowed else len(self._vectors))
         return best, (outside < last) | are_all
+
+    def _num_rivals(self, found: NDArray[np.float32], num: int) -> int:
+        """How many of the scores in each row, highest first, may be among the `num` best once they are exact."""
+        ends = found[:, :num][:, -1:].astype(np.float64) - self._margin
+        return int((found >= ends).sum(axis=1).max())
 
     def _best(
         self,
@@ -124,10 +131,9 @@ class SegmentSearch:
                 self._of_parts(queries[i : i + 1], scores[i], positions[i], wanted.document_weight).first(wanted.num)
                 for i in range(len(queries))
             ]
-        parts = self._parts[positions]
-        order = np.lexsort((parts["row"], -scores))[:, : wanted.num]
+        order = np.lexsort((self._parts["row"][positions], -scores))[:, : wanted.num]
         query = np.arange(len(queries))[:, None]
-        scores, parts = scores[query, order], parts[query, order]
+        scores, parts = scores[query, order], self._parts[positions[query, order]]
         counts = np.count_nonzero(scores > -np.inf, axis=1).tolist()
         return [Nearest(scores[i, :num], parts[i, :num]) for i, num in enumerate(counts)]
 

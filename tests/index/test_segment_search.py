@@ -82,6 +82,20 @@ def test_a_lossless_finder_is_asked_for_little_more_than_is_wanted() -> None:
     assert rows_of(SegmentSearch(vectors, parts(np.arange(2000)), liar, 6), queries) != true_rows(vectors, queries)
 
 
+def test_what_rounding_may_have_put_behind_is_scored_too() -> None:
+    random = np.random.default_rng(4)
+    near = unit(1).repeat(15, axis=0) + random.uniform(-3e-7, 3e-7, (15, DIMENSION)).astype(np.float32)
+    vectors = np.concatenate([near, unit(100, seed=5)])
+    scores = inner_products(unit(1), np.zeros(15, np.int64), near, np.arange(15))
+    best = np.lexsort((np.arange(15), -scores))[:10].tolist()
+    rounding = (DIMENSION + 1) * 2.0**-24
+    close = RoughFinder(vectors, error=rounding, lossless=True)
+    assert rows_of(SegmentSearch(vectors, parts(range(115)), close, 10), unit(1)) == [best]
+    far = RoughFinder(vectors, error=100 * rounding, lossless=True)  # more than rounding, and so not lossless at all
+    assert rows_of(SegmentSearch(vectors, parts(range(115)), far, 10), unit(1)) != [best]
+    assert (close.asked, far.asked) == ([20], [20])
+
+
 def test_equal_scores_come_by_row_whatever_the_order_of_the_vectors() -> None:
     vectors = unit(100)
     vectors[:50] = vectors[0]
