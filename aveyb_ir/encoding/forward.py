@@ -59,15 +59,13 @@ class WholeForward:
     def __call__(self, token_ids: TokenIds) -> NDArray[np.float32]:
         """Encode texts of at least one token: (n, d) float32, not normalized unless the model does."""
         states = self._states(token_ids)
-        means = self._model[1].pooling_mode == "mean"
-        return self._finish(states.mean_of_texts() if means else states.first_ND)
+        return self._finish(self._pooled(states))
 
     @torch.inference_mode()
     def chunks(self, token_ids: TokenIds) -> tuple[NDArray[np.float32], list[NDArray[np.float32]]]:
         """Encode texts and, in the same pass, each of their chunks: (n, d), and (chunks, d) for each text."""
         states = self._states(token_ids)
-        means = self._model[1].pooling_mode == "mean"
-        texts = self._finish(states.mean_of_texts() if means else states.first_ND)
+        texts = self._finish(self._pooled(states))
         chunks = self._finish(states.mean_CD)
         counts = np.bincount(states.chunks.text_C.numpy(), minlength=len(token_ids))
         return texts, np.split(chunks, np.cumsum(counts)[:-1])
@@ -75,6 +73,10 @@ class WholeForward:
     def _states(self, token_ids: TokenIds) -> Any:
         flat = torch.from_numpy(np.concatenate(token_ids).astype(np.int64)).to(self._model.device)
         return self._model.transformers_model.encode_chunks(flat, [len(ids) for ids in token_ids])
+
+    def _pooled(self, states: Any) -> torch.Tensor:
+        means = self._model[1].pooling_mode == "mean"
+        return states.mean_of_texts() if means else states.first_of_texts()
 
     def _finish(self, pooled: torch.Tensor) -> NDArray[np.float32]:
         """Run the modules after the pooling."""

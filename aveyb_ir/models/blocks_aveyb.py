@@ -13,6 +13,7 @@ from .packing_aveyb import Bucket, Chunks
 from .ranker_aveyb import distinct_token_scores, distinct_tokens_pay, maxsim, pin, select, unit_rows, weights
 
 _FEW_ROWS = 128
+_VERY_FEW_ROWS = 16
 
 
 class AveyBRanker(nn.Module):
@@ -42,9 +43,9 @@ class AveyBRanker(nn.Module):
         num_chunks, device = len(chunks), token_T.device
         chunk_CK = torch.full((num_chunks, self.k), -1, device=device)
         score_CK = torch.zeros(num_chunks, self.k, dtype=torch.float32, device=device)
-        if not self.k:
-            return chunk_CK, score_CK
         counts = torch.bincount(chunks.text_C).tolist()
+        if not self.k or max(counts, default=0) < 2:
+            return chunk_CK, score_CK
         first = 0
         for count in counts:
             if count > 1:
@@ -189,9 +190,13 @@ def _embed_grid(embedding: nn.Embedding, token_T: Tensor, token_BW: Tensor) -> T
 
 
 def _linear(linear: nn.Linear, x_RD: Tensor) -> Tensor:
-    """Apply a linear map; for few rows on a CPU with the weights on the left, which BLAS does 1.1 to 1.3x faster."""
+    """Apply a linear map; for few rows on a CPU with the weights on the left, which BLAS mostly does faster.
+
+    Not so for a narrowing map of very few rows, as of a short query.
+    """
     is_plain = type(linear) is nn.Linear  # else it computes more than its weights say, as with a low-rank addition
-    if is_plain and x_RD.device.type == "cpu" and len(x_RD) <= _FEW_ROWS:
+    few = len(x_RD) <= _FEW_ROWS and (len(x_RD) >= _VERY_FEW_ROWS or linear.out_features > linear.in_features)
+    if is_plain and few and x_RD.device.type == "cpu":
         return torch.addmm(linear.bias.unsqueeze(-1), linear.weight, x_RD.T).T
     return linear(x_RD)
 
@@ -203,4 +208,6 @@ def _left_multiply(matrix: Tensor, grid_BWD: Tensor) -> Tensor:
 
 def _rms_norm(x_RD: Tensor, weight_D: Tensor, eps: float) -> Tensor:
     """Root-mean-square norm, in fp32 inside: squares of half-precision states may overflow."""
+    if x_RD.dtype == weight_D.dtype == torch.float32:
+        return F.rms_norm(x_RD, x_RD.shape[-1:], weight_D, eps)
     return F.rms_norm(x_RD.float(), x_RD.shape[-1:], eps=eps).to(x_RD.dtype) * weight_D

@@ -85,17 +85,13 @@ class AveyBPreTrainedModel(StrictPreTrainedModel):
         chunks = Chunks.of(lengths, self.config.chunk_size)
         width = self.config.d_embed
         mean_CD = torch.zeros(len(chunks), width, dtype=torch.float32, device=token_T.device)
-        first_ND = torch.zeros(len(lengths), width, dtype=torch.float32, device=token_T.device)
-        begins_text_C = (
-            torch.cat([chunks.text_C.new_ones(1), chunks.text_C.diff()])[: len(chunks)].to(token_T.device) > 0
-        )
-        text_C = chunks.text_C.to(token_T.device)
+        first_CD = torch.zeros_like(mean_CD)
         for buckets, states_RD in self._stream(token_T, chunks):
             for bucket, rows_RD in zip(buckets, states_RD.split([b.num_rows for b in buckets]), strict=True):
-                mean_CD[bucket.chunk_B] = bucket.mean(rows_RD)
-                begins_B = begins_text_C[bucket.chunk_B]
-                first_ND[text_C[bucket.chunk_B[begins_B]]] = bucket.to_grid(rows_RD)[begins_B, 0].float()
-        return ChunkStates(chunks, mean_CD, first_ND)
+                grid_BWD = bucket.to_grid(rows_RD)
+                mean_CD[bucket.chunk_B] = bucket.mean(grid_BWD)
+                first_CD[bucket.chunk_B] = grid_BWD[:, 0].float()
+        return ChunkStates(chunks, len(lengths), mean_CD, first_CD)
 
     @torch.no_grad()
     def stream_states(self, token_T: Tensor, lengths: Sequence[int]) -> Iterator[tuple[Tensor, Tensor]]:

@@ -9,6 +9,7 @@ R rows, D width of the states.
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 
 import torch
 from torch import Tensor
@@ -25,16 +26,12 @@ class Chunks:
     @classmethod
     def of(cls, lengths: Sequence[int], chunk_size: int) -> "Chunks":
         """Cut texts of these many tokens, lying back to back, into chunks; a text of no tokens has no chunk. On CPU."""
-        length_N = torch.tensor(lengths, dtype=torch.long)
-        counts_N = (length_N + chunk_size - 1) // chunk_size
-        text_C = torch.repeat_interleave(torch.arange(len(lengths)), counts_N)
-        number_C = torch.arange(text_C.numel()) - (counts_N.cumsum(0) - counts_N)[text_C]
-        offset_C = number_C * chunk_size
-        return cls(
-            text_C=text_C,
-            start_C=(length_N.cumsum(0) - length_N)[text_C] + offset_C,
-            length_C=(length_N[text_C] - offset_C).clamp(max=chunk_size),
-        )
+        chunks = [
+            (text, end - length + offset, min(chunk_size, length - offset))
+            for text, (length, end) in enumerate(zip(lengths, accumulate(lengths), strict=True))
+            for offset in range(0, length, chunk_size)
+        ]
+        return cls(*torch.tensor(chunks, dtype=torch.long).view(-1, 3).T.contiguous())
 
     def __len__(self) -> int:
         return self.text_C.numel()
@@ -42,26 +39,34 @@ class Chunks:
 
 @dataclass(frozen=True)
 class ChunkStates:
-    """What is kept of texts that are encoded whole: one vector for each chunk, and one for each text's first token.
+    """What is kept of texts that are encoded whole: the mean state of each chunk, and that of its first token.
 
     Attributes:
         chunks: The chunks, in text order.
+        num_texts: How many texts they belong to; one without tokens has no chunk.
         mean_CD: Mean state of each chunk's tokens, fp32.
-        first_ND: State of each text's first token, fp32; zeros for a text without tokens.
+        first_CD: State of each chunk's first token, fp32.
     """
 
     chunks: Chunks
+    num_texts: int
     mean_CD: Tensor
-    first_ND: Tensor
+    first_CD: Tensor
+
+    def first_of_texts(self) -> Tensor:
+        """State of each text's first token, (N, D) fp32; zeros for a text without tokens."""
+        first_ND = self.first_CD.new_zeros(self.num_texts, self.first_CD.shape[1])
+        text_C = self.chunks.text_C.to(first_ND.device)
+        begins_C = text_C.diff(prepend=text_C.new_full((1,), -1)) > 0
+        return first_ND.index_copy_(0, text_C[begins_C], self.first_CD[begins_C])
 
     def mean_of_texts(self) -> Tensor:
         """Mean state of each text's tokens, (N, D) fp32; zeros for a text without tokens."""
         device = self.mean_CD.device
         length_C, text_C = self.chunks.length_C.to(device), self.chunks.text_C.to(device)
-        total_ND = torch.zeros_like(self.first_ND).index_add_(0, text_C, self.mean_CD * length_C.unsqueeze(-1))
-        length_N = torch.zeros(len(total_ND), dtype=torch.float32, device=device).index_add_(
-            0, text_C, length_C.float()
-        )
+        total_ND = self.mean_CD.new_zeros(self.num_texts, self.mean_CD.shape[1])
+        total_ND.index_add_(0, text_C, self.mean_CD * length_C.unsqueeze(-1))
+        length_N = total_ND.new_zeros(self.num_texts).index_add_(0, text_C, length_C.float())
         return total_ND / length_N.clamp_min(1).unsqueeze(-1)
 
 
@@ -95,10 +100,9 @@ class Bucket:
         flat_PD = grid_BWD.flatten(0, 1)
         return flat_PD if self.row_R is None else flat_PD.index_select(0, self.row_R)
 
-    def mean(self, rows_RD: Tensor) -> Tensor:
-        """Average the tokens of each chunk: (B, D) fp32. Rows that are not tokens do not count."""
+    def mean(self, grid_BWD: Tensor) -> Tensor:
+        """Average the tokens of each chunk in a grid made by `to_grid`: (B, D) fp32. Other rows do not count."""
         present_BW1 = (self.token_BW >= 0).unsqueeze(-1)
-        grid_BWD = self.to_grid(rows_RD)
         if self.row_R is None and not bool(present_BW1.all()):
             grid_BWD = grid_BWD.masked_fill(~present_BW1, 0.0)
         return grid_BWD.sum(1, dtype=torch.float32) / present_BW1.sum(1)
