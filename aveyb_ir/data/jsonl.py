@@ -32,14 +32,15 @@ def write_jsonl(path: str | Path, records: Iterable[Mapping[str, Any]]) -> None:
     write_lines(path, (json.dumps(record, ensure_ascii=False) for record in records))
 
 
-def parse_object(text: str) -> dict[str, Any]:
-    """Read one JSON object.
+def parse_object(text: str, *, unique: bool = False) -> dict[str, Any]:
+    """Read one JSON object, in which with `unique` no key may come twice; else the last one counts, as in Python.
 
     Raises:
         ValueError: with what was found, for the caller to complete with file and line.
+        DataError: a key that comes twice.
     """
     try:
-        value = json.loads(text)
+        value = json.loads(text, object_pairs_hook=_unique_keys if unique else None)
     except json.JSONDecodeError as error:
         raise ValueError(f"not JSON ({error.msg}, character {error.pos + 1}); expected an object {{...}}") from error
     except (ValueError, RecursionError) as error:
@@ -47,6 +48,15 @@ def parse_object(text: str) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise ValueError(f"a JSON {type(value).__name__}; expected an object {{...}}")
     return _without_surrogates(value) if _SURROGATE_ESCAPE.search(text) else value
+
+
+def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for key, value in pairs:
+        if key in found:
+            raise DataError(f"key {key!r:.60} comes twice in one object; expected it once; remove or rename one")
+        found[key] = value
+    return found
 
 
 def _without_surrogates(value: dict[str, Any]) -> dict[str, Any]:

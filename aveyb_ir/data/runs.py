@@ -48,7 +48,8 @@ def read_run(path: str | Path) -> Run:
     """Read a run: JSON `{query: {document: score}}` if the name ends in `.json`, else TREC's six columns.
 
     TREC lines are `query Q0 document rank score tag`; the rank is ignored, as trec_eval does. A document given more
-    than once for a query counts once, with its best score, and a warning is logged. Either form may be gzipped.
+    than once for a query counts once, with its best score, and a warning is logged. In JSON no query, and no document
+    of one query, may come twice. Either form may be gzipped.
 
     Raises:
         DataError: the file is missing or malformed, or a score is not finite.
@@ -97,7 +98,7 @@ def _checked_score(score: object) -> float:
 def _read_json(path: str | Path) -> Run:
     text = "\n".join(line for _, line in read_lines(path))
     try:
-        run = parse_object(text)
+        run = parse_object(text, unique=True)
         for query_id, hits in run.items():
             if not isinstance(hits, dict):
                 raise ValueError(f"query {query_id!r} has {hits!r:.40}; expected {{document: score}}; mend it")

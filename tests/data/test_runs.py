@@ -71,6 +71,8 @@ def test_a_repeated_document_counts_once_with_its_best_score(tmp_path: Path, cap
         ("run.json", '{"q": ["a"]}', r"run\.json: query 'q' has \['a'\]"),
         ("run.json", '{"q": {"": 1}}', r"run\.json: query 'q', document '': an id is empty"),
         ("run.json", "[]", r"run\.json: a JSON list"),
+        ("run.json", '{"q": {"a": 1}, "q": {"b": 2}}', r"run\.json: key 'q' comes twice in one object; expected"),
+        ("run.json", '{"q": {"a": 1, "a": 2}}', r"run\.json: key 'a' comes twice"),
     ],
 )
 def test_files_that_are_no_runs_are_refused(tmp_path: Path, name: str, content: str, problem: str) -> None:
