@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from aveyb_ir.errors import DataError
 from aveyb_ir.index.documents import DocumentTable, document_digest, live_rows
 from aveyb_ir.index.durable import FileInfo, replace_file
+from aveyb_ir.index.faiss_gpu import FaissDevice
 from aveyb_ir.index.layout import Layout
 from aveyb_ir.index.manifest import DeletedInfo, Manifest, SegmentInfo
 from aveyb_ir.index.named_specs import Spec, settled
@@ -30,10 +31,11 @@ class Draft:
     step is the replacement of the manifest; files that no manifest names are removed after it.
     """
 
-    def __init__(self, layout: Layout, base: Manifest, spec: Spec) -> None:
+    def __init__(self, layout: Layout, base: Manifest, spec: Spec, faiss_device: FaissDevice) -> None:
         self._layout = layout
         self._base = base
         self._spec = spec
+        self._faiss_device = faiss_device
         self._segments, deleted = open_segments(layout, base)
         self._old_deleted = frozenset(deleted.tolist())
         self._deleted = set(self._old_deleted)
@@ -77,7 +79,8 @@ class Draft:
             raise DataError(
                 f"no documents for the new index {self._layout.root}; expected at least one: check the corpus"
             )
-        if len(self._segments) <= 1 and not self._deleted and self._spec == self._base.spec:
+        has_one = len(self._segments) + (self._new is not None) <= 1
+        if has_one and not self._deleted and self._spec == self._base.spec:
             self._compact = False  # nothing to gain
         if self._new is None and self._deleted == self._old_deleted and not self._compact:
             return
@@ -114,7 +117,8 @@ class Draft:
         if self._new is None:
             return kept, deleted
         self._spec = settled(self._spec, self._new.num_vectors, self.dimension)
-        new = self._new.finish(first_row, self.next_row, self._spec, is_addition=bool(kept))
+        device = self._faiss_device
+        new = self._new.finish(first_row, self.next_row, self._spec, is_addition=bool(kept), device=device)
         self._new = None
         return (*kept, new), deleted
 

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from aveyb_ir.index.faiss_import import faiss_module, innermost, num_gpus
+from aveyb_ir.index.faiss_gpu import FaissDevice, uses_gpu
+from aveyb_ir.index.faiss_import import faiss_module, innermost
 from aveyb_ir.index.spec import FLAT, LIST_VECTORS, IndexSpec, min_vectors
 
 _logger = logging.getLogger(__name__)
@@ -43,16 +44,18 @@ def write_faiss(
     factory: str,
     spec: IndexSpec,
     *,
+    device: FaissDevice = "cpu",
     max_rotation_rounds: int | None = None,
 ) -> None:
     """Build an index over `vectors`, shape (n, dimension), which may be a memory map, training it on a sample.
 
+    On a `device` with GPUs all of them train and fill it, where FAISS knows its kind there; else a warning says so.
     `max_rotation_rounds` cuts the training of an OPQ rotation short, to see only whether it works.
 
     Raises OSError when the file cannot be written, RuntimeError or MemoryError when FAISS fails.
     """
     faiss = faiss_module()
-    index = _build(vectors, factory, spec, max_rotation_rounds)
+    index = _build(vectors, factory, spec, device, max_rotation_rounds)
     # Through a Python file, because FAISS's own writer does not notice when the last bytes find no room on the disk.
     with path.open("wb") as file:
         write = faiss.write_index_binary if spec.is_binary else faiss.write_index
@@ -70,19 +73,22 @@ def signs(vectors: NDArray[np.float32]) -> NDArray[np.uint8]:
     return np.packbits(vectors > 0, axis=1)
 
 
-def _build(vectors: NDArray[np.float32], factory: str, spec: IndexSpec, max_rotation_rounds: int | None) -> Any:
+def _build(
+    vectors: NDArray[np.float32], factory: str, spec: IndexSpec, device: FaissDevice, max_rotation_rounds: int | None
+) -> Any:
     dimension = vectors.shape[1]
     index = _untrained(dimension, factory, spec)
     if max_rotation_rounds is not None:
         _shorten_rotation(index, max_rotation_rounds)
-    if not spec.is_binary:
+    on_gpus = not spec.is_binary and uses_gpu(device)
+    if on_gpus:
         index = _on_gpus(index, factory)
     convert = signs if spec.is_binary else np.ascontiguousarray
     if not index.is_trained:
         index.train(convert(_sample(vectors, _TRAINING_VECTORS * min_vectors(factory, dimension))))
     for start in range(0, len(vectors), _BLOCK_ROWS):
         index.add(convert(vectors[start : start + _BLOCK_ROWS]))
-    return index if spec.is_binary else _off_gpus(index)
+    return faiss_module().index_gpu_to_cpu(index) if on_gpus else index
 
 
 def _untrained(dimension: int, factory: str, spec: IndexSpec) -> Any:
@@ -119,16 +125,10 @@ def _sample(vectors: NDArray[np.float32], num: int) -> NDArray[np.float32]:
 
 
 def _on_gpus(index: Any, factory: str) -> Any:
-    """The same index where FAISS sees GPUs and knows this kind there, else as it is."""
-    if not num_gpus():
-        return index
+    """The same index on all GPUs where FAISS knows this kind there, else as it is."""
     try:
         return faiss_module().index_cpu_to_all_gpus(index)
     except RuntimeError as error:
         reason = str(error).splitlines()[-1]
         _logger.warning("FAISS cannot build %s on a GPU (%s); it is built on the CPU", factory, reason)
         return index
-
-
-def _off_gpus(index: Any) -> Any:
-    return faiss_module().index_gpu_to_cpu(index) if num_gpus() else index

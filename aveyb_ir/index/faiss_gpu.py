@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from aveyb_ir.index.faiss_import import faiss_module, num_gpus
 
 FaissDevice: TypeAlias = Literal["auto", "cpu", "cuda"]
-"""Where FAISS searches: "cuda" on the first GPU, "auto" there if FAISS sees one."""
+"""Where FAISS builds or searches: "cuda" on a GPU, "auto" there if FAISS sees one."""
 
 _logger = logging.getLogger(__name__)
 _FIRST = 0
@@ -23,15 +23,22 @@ _turn = threading.Lock()  # FAISS's memory on a GPU serves one search at a time
 
 
 def uses_gpu(device: FaissDevice) -> bool:
-    """Whether to search on a GPU. Raises ValueError for an unknown device, and for "cuda" where FAISS sees none."""
-    if device not in get_args(FaissDevice):
-        raise ValueError(f"faiss_device is {device!r}, expected one of {', '.join(get_args(FaissDevice))}")
-    if device == "cuda" and not num_gpus():
-        raise ValueError(
-            f"faiss_device is 'cuda', but FAISS {faiss_module().__version__} sees no GPU; expected one: "
-            f"`aveyb-ir doctor` says what is missing, or use 'cpu'"
-        )
+    """Whether to use a GPU. Raises ValueError as `check_faiss_device`."""
+    check_faiss_device(device)
     return device != "cpu" and num_gpus() > 0
+
+
+def check_faiss_device(device: FaissDevice) -> None:
+    """Raise ValueError for an unknown device, and for "cuda" where FAISS cannot use one."""
+    if device not in get_args(FaissDevice):
+        raise ValueError(f"faiss_device is {device!r}, expected one of {', '.join(get_args(FaissDevice))}: choose one")
+    if device == "cuda" and not num_gpus():
+        faiss = faiss_module()
+        what = "sees none" if hasattr(faiss, "StandardGpuResources") else "is a build for CPUs only"
+        raise ValueError(
+            f"faiss_device is 'cuda', but FAISS {faiss.__version__} {what}; expected a GPU that it can use: "
+            f"`aveyb-ir doctor` says what is missing, or choose 'cpu'"
+        )
 
 
 class GpuCopy:

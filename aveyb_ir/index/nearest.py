@@ -19,7 +19,11 @@ def checked_top_k(top_k: object) -> int:
 
 def checked_weight(document_weight: object) -> float:
     """The share of the whole document in a score. Raises ValueError for what is not a number within 0 to 1."""
-    if not isinstance(document_weight, Real) or not 0 <= float(document_weight) <= 1:
+    if (
+        isinstance(document_weight, bool)
+        or not isinstance(document_weight, Real)
+        or not 0 <= float(document_weight) <= 1
+    ):
         raise ValueError(f"document_weight is {document_weight!r}, expected 0 to 1: the share of the whole document")
     return float(document_weight)
 

@@ -10,6 +10,7 @@ from aveyb_ir.errors import IndexDirError
 from aveyb_ir.index.documents import DocumentTable
 from aveyb_ir.index.durable import FileInfo, sync
 from aveyb_ir.index.faiss_build import faiss_reason, fitting_factory, write_faiss
+from aveyb_ir.index.faiss_gpu import FaissDevice
 from aveyb_ir.index.layout import PARTIAL, Layout
 from aveyb_ir.index.manifest import SegmentInfo
 from aveyb_ir.index.segment import Batch
@@ -43,7 +44,9 @@ class SegmentWriter:
         self._parts.append(batch.parts)
         self.num_vectors += len(batch.parts)
 
-    def finish(self, first_row: int, end_row: int, spec: IndexSpec, *, is_addition: bool) -> SegmentInfo:
+    def finish(
+        self, first_row: int, end_row: int, spec: IndexSpec, *, is_addition: bool, device: FaissDevice
+    ) -> SegmentInfo:
         """Build the FAISS index, sync everything to disk and give the folder its name.
 
         Vectors that are only an addition to others may be too few for the specification. Raises IndexDirError when
@@ -56,7 +59,7 @@ class SegmentWriter:
         np.save(files.parts, np.concatenate(self._parts), allow_pickle=False)
         factory = fitting_factory(spec, self.num_vectors, self._dimension, is_addition=is_addition)
         if factory != FLAT:
-            self._write_faiss(factory, spec)
+            self._write_faiss(factory, spec, device)
         paths = [path for path in files.files if path != files.faiss or factory != FLAT]
         for path in (*paths, files.folder):
             sync(path)
@@ -65,10 +68,10 @@ class SegmentWriter:
         sync(self._final.parent)
         return SegmentInfo(self._final.name, first_row, end_row, num_documents, self.num_vectors, factory, infos)
 
-    def _write_faiss(self, factory: str, spec: IndexSpec) -> None:
+    def _write_faiss(self, factory: str, spec: IndexSpec, device: FaissDevice) -> None:
         vectors = np.load(self._files.embeddings, mmap_mode="r", allow_pickle=False)
         try:
-            write_faiss(self._files.faiss, vectors, factory, spec)
+            write_faiss(self._files.faiss, vectors, factory, spec, device=device)
         except (RuntimeError, MemoryError) as error:
             raise IndexDirError(
                 f"FAISS cannot build {factory} over {len(vectors)} vectors ({faiss_reason(error)}); expected a spec "

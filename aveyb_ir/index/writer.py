@@ -9,27 +9,24 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
 from aveyb_ir._version import __version__
 from aveyb_ir.data import Document
 from aveyb_ir.errors import DataError, IndexDirError
 from aveyb_ir.index.draft import Draft, timestamp
+from aveyb_ir.index.faiss_gpu import FaissDevice, check_faiss_device
 from aveyb_ir.index.first_build import begin_first_build, end_without_index, make_folder
 from aveyb_ir.index.identity import EncoderIdentity
+from aveyb_ir.index.incoming import Spans, checked_parts, refuse_repeated
 from aveyb_ir.index.layout import Layout
 from aveyb_ir.index.lock import WriterLock
 from aveyb_ir.index.manifest import FORMAT, Granularity, Manifest
 from aveyb_ir.index.named_specs import Spec, load_spec
-from aveyb_ir.index.nearest import PART
 from aveyb_ir.index.reader import check_encoder
 from aveyb_ir.index.segment import Batch
 from aveyb_ir.index.spec import BUILT_IN, IndexSpec
 from aveyb_ir.index.spec_check import check_spec
 from aveyb_ir.index.vectors import unit_vectors
 
-Spans = Sequence[Sequence[tuple[int, int] | None]]
 _WRITE_ERRORS = (OSError, sqlite3.OperationalError)
 
 
@@ -41,11 +38,19 @@ class IndexWriter:
     threads at once. When the disk is full or fails, IndexDirError is raised and the writer is closed.
     """
 
-    def __init__(self, layout: Layout, lock: WriterLock, base: Manifest, spec: Spec, made: Sequence[Path] = ()) -> None:
+    def __init__(
+        self,
+        layout: Layout,
+        lock: WriterLock,
+        base: Manifest,
+        spec: Spec,
+        faiss_device: FaissDevice,
+        made: Sequence[Path] = (),
+    ) -> None:
         self._layout = layout
         self._lock = lock
         self._made = list(made)  # folders that are not to stay without an index
-        self._draft = Draft(layout, base, spec)
+        self._draft = Draft(layout, base, spec, faiss_device)
         self._closed = False
 
     @classmethod
@@ -57,17 +62,21 @@ class IndexWriter:
         spec: str | os.PathLike[str] | Spec = "flat",
         granularity: Granularity = "document",
         overwrite: bool = False,
+        faiss_device: FaissDevice = "auto",
     ) -> "IndexWriter":
         """Begin a new index at `path`; with `overwrite`, one that is there stays whole until this one is published.
 
         What is left of a first build that was killed is no index and is begun anew.
 
         `spec` is anything that `load_spec` understands; `granularity` is remembered for whoever adds documents.
+        FAISS builds on `faiss_device`: "cpu", "cuda", or "auto" for GPUs where it sees any.
 
-        Raises ValueError for a `spec` that is unknown or impossible in this dimension, RecipeError for a broken file
+        Raises ValueError for a `spec` that is unknown or impossible in this dimension and for a `faiss_device` that is
+        unknown or not there, RecipeError for a broken file
         of one, IndexDirError when the folder holds an index or foreign files or cannot be written, IndexLockedError
         when another writer is at work there.
         """
+        check_faiss_device(faiss_device)
         checked = _checked(spec, encoder.dimension)
         layout = Layout(Path(path).absolute())
         _check_free(layout, overwrite)
@@ -78,17 +87,24 @@ class IndexWriter:
             _check_free(layout, overwrite)  # again, now that no one else can publish there
             begin_first_build(layout)
             on_error.callback(end_without_index, layout, made)
-            writer = cls(layout, lock, _blank(encoder, granularity), checked, made)
+            writer = cls(layout, lock, _blank(encoder, granularity), checked, faiss_device, made)
             on_error.pop_all()
             return writer
 
     @classmethod
-    def open(cls, path: str | os.PathLike[str], *, expected_encoder: EncoderIdentity | None = None) -> "IndexWriter":
-        """Begin to change the index at `path`.
+    def open(
+        cls,
+        path: str | os.PathLike[str],
+        *,
+        expected_encoder: EncoderIdentity | None = None,
+        faiss_device: FaissDevice = "auto",
+    ) -> "IndexWriter":
+        """Begin to change the index at `path`; FAISS builds on `faiss_device` as in `create`.
 
         Raises like `IndexDir.open`, IndexDirError when the folder is read-only, and IndexLockedError when another
         writer is at work there.
         """
+        check_faiss_device(faiss_device)
         layout = Layout(Path(path).absolute())
         Manifest.read(layout)  # puts no lock file where there is no index
         with _reporting(layout), ExitStack() as on_error:
@@ -97,7 +113,7 @@ class IndexWriter:
             base = Manifest.read(layout)
             if expected_encoder is not None:
                 check_encoder(layout, base, expected_encoder)
-            writer = cls(layout, lock, base, base.spec)
+            writer = cls(layout, lock, base, base.spec, faiss_device)
             on_error.pop_all()
             return writer
 
@@ -114,13 +130,19 @@ class IndexWriter:
         """
         with self._changing():
             batch = self._batch(documents, embeddings, spans)
+            self.check_new(documents)
+            if documents:
+                self._draft.append(batch)
+
+    def check_new(self, documents: Sequence[Document]) -> None:
+        """Raise DataError when one of these is already there or comes twice: what `add` would do, before encoding."""
+        with self._changing():
+            refuse_repeated(documents)
             if known := self._draft.rows([document.id for document in documents]):
                 raise DataError(
                     f"document {next(iter(known))!r} is already in {self._layout.root}, expected new ids; "
                     f"use upsert to replace documents"
                 )
-            if documents:
-                self._draft.append(batch)
 
     def upsert(self, documents: Sequence[Document], embeddings: Any, spans: Spans | None = None) -> None:
         """Add documents like `add`, each in place of the one with its id if there is one; all get new rows."""
@@ -195,9 +217,9 @@ class IndexWriter:
             raise _cannot_write(self._layout, error) from error
 
     def _batch(self, documents: Sequence[Document], embeddings: Any, spans: Spans | None) -> Batch:
-        _refuse_repeated(documents)
+        refuse_repeated(documents)
         first_row = self._draft.next_row
-        parts = _parts(first_row, documents, spans)
+        parts = checked_parts(first_row, documents, spans)
 
         def name_of(number: int) -> str:
             if number >= len(parts):
@@ -251,29 +273,6 @@ def _check_free(layout: Layout, overwrite: bool) -> None:
             f"{layout.root} already holds an index, or what is left of one; expected an empty or new folder: "
             f"open it to add documents, or pass overwrite=True to replace it"
         )
-
-
-def _parts(first_row: int, documents: Sequence[Document], spans: Spans | None) -> NDArray[np.void]:
-    if spans is None:
-        return np.array([(first_row + i, -1, -1) for i in range(len(documents))], PART)
-    if len(spans) != len(documents):
-        raise ValueError(f"spans for {len(spans)} documents, expected {len(documents)}: one list for each document")
-    for document, parts in zip(documents, spans, strict=True):
-        length = len(document.full_text)
-        if not parts or any(part is not None and not 0 <= part[0] <= part[1] <= length for part in parts):
-            raise ValueError(
-                f"document {document.id!r}: spans {list(parts)[:5]}, expected at least one, each (start, end) "
-                f"within the {length} characters of its full_text, or None"
-            )
-    return np.array([(first_row + i, *(span or (-1, -1))) for i, parts in enumerate(spans) for span in parts], PART)
-
-
-def _refuse_repeated(documents: Sequence[Document]) -> None:
-    seen: set[str] = set()
-    for document in documents:
-        if document.id in seen:
-            raise DataError(f"document {document.id!r} comes twice, expected unique ids: leave one out")
-        seen.add(document.id)
 
 
 @contextmanager

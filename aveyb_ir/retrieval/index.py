@@ -2,14 +2,14 @@
 
 import logging
 import os
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from itertools import chain, islice
+from collections.abc import Callable, Collection, Iterable, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from aveyb_ir.data import Document, read_documents
+from aveyb_ir.data import Document
 from aveyb_ir.encoding import (
     Encoder,
     EncoderStore,
@@ -30,12 +30,16 @@ from aveyb_ir.index import (
     check_spec,
     load_spec,
 )
+from aveyb_ir.retrieval.document_stream import (
+    BLOCK_CHARACTERS,
+    BLOCK_DOCUMENTS,
+    blocks_of,
+    enough_of,
+    shown,
+    stream_of,
+)
 
 _log = logging.getLogger(__name__)
-
-# Documents read ahead so that texts of like length meet in a batch; memory holds one block.
-_BLOCK_DOCUMENTS = 4096
-_BLOCK_CHARACTERS = 4_000_000
 
 # Least cosine between a vector and the same one made again, perhaps in another precision or on other hardware.
 _SAME = 0.99
@@ -64,6 +68,7 @@ class Index:
         spec: str | os.PathLike[str] | IndexSpec | AutoSpec = "flat",
         granularity: Granularity = "document",
         overwrite: bool = False,
+        faiss_device: FaissDevice = "auto",
         devices: Sequence[str] | None = None,
         progress: Progress | None = None,
         total_documents: int | None = None,
@@ -82,6 +87,7 @@ class Index:
                 FAISS factory string; see `indexes/`.
             granularity: What has a vector: each "document", each "chunk" of it, or "both". Chunks take an Avey-B.
             overwrite: Replace an index that is there; it stays whole until the new one is complete.
+            faiss_device: Where FAISS trains and fills its index: "cpu", "cuda", or "auto" for GPUs where it sees any.
             devices: Encode in one process for each, such as ["cuda:0", "cuda:1"]; see `encode_to_store`.
             progress: Called after each batch (with `devices` after each block).
             total_documents: Size of the corpus, for the remaining time; that of a sized collection is known.
@@ -93,31 +99,33 @@ class Index:
             IndexDirError: The directory is taken or cannot be written.
             ModelError: The encoder cannot be loaded.
             RecipeError: A broken specification file.
-            ValueError: A spec that is unknown or impossible for this dimension or so few documents, or chunks of a
-                model that has none. How many chunks there are shows only at the end: where they are too few for the
-                spec, they are compared exactly and a warning says so.
+            ValueError: A spec that is unknown or impossible for this dimension or so few documents, a `faiss_device`
+                that is unknown or not there, or chunks of a model that has none. How many chunks there are shows only
+                at the end: where they are too few for the spec, they are compared exactly and a warning says so.
         """
         checked = load_spec(spec)
         if total_documents is None and isinstance(documents, Collection) and not isinstance(documents, str):
             total_documents = len(documents)
-        stream = _documents(documents)
+        stream = stream_of(documents)
         first = next(stream, None)  # a missing or broken corpus is found before a model is loaded
         if first is None:
-            raise DataError(f"{_shown(documents)} has no documents; expected at least one to build an index from.")
+            raise DataError(f"{shown(documents)} has no documents; expected at least one to build an index from.")
         # A taken directory or an impossible spec is refused before anything is encoded.
         encoder = _encoder(encoder)
         identity = identity_of(encoder)
         if isinstance(checked, IndexSpec):
             check_spec(checked, identity.dimension)
         if isinstance(checked, IndexSpec) and granularity == "document":
-            stream = _enough(first, stream, checked.min_vectors(identity.dimension), checked.name, documents)
-        with IndexWriter.create(path, identity, spec=checked, granularity=granularity, overwrite=overwrite) as writer:
+            stream = enough_of(first, stream, checked.min_vectors(identity.dimension), checked.name, documents)
+        with IndexWriter.create(
+            path, identity, spec=checked, granularity=granularity, overwrite=overwrite, faiss_device=faiss_device
+        ) as writer:
             store = EncoderStore(
                 writer.encoding_folder,
                 encoder,
                 granularity=granularity,
-                shard_documents=_BLOCK_DOCUMENTS,
-                shard_characters=_BLOCK_CHARACTERS,
+                shard_documents=BLOCK_DOCUMENTS,
+                shard_characters=BLOCK_CHARACTERS,
                 devices=devices,
             )
             for block, shard in store.encode(chain([first], stream), ProgressMeter(progress, total_documents)):
@@ -158,9 +166,11 @@ class Index:
         added, seen = 0, EncodingCounts()
         with self._writer() as writer:
             change = writer.upsert if replace else writer.add
-            stream = _documents(documents)
+            stream = stream_of(documents)
             first = next(stream, None)
-            for block in _blocks(first, stream) if first is not None else ():
+            for block in blocks_of(first, stream) if first is not None else ():
+                if not replace:
+                    writer.check_new(block)
                 texts = [document.full_text for document in block]
                 encoded = encode_texts(self.encoder, texts, self.directory.granularity)
                 change(block, encoded.vectors, encoded.spans_by_document())
@@ -178,9 +188,17 @@ class Index:
             writer.delete(ids)
         self.directory = self.directory.latest()
 
-    def compact(self, *, spec: str | os.PathLike[str] | IndexSpec | AutoSpec | None = None) -> None:
-        """Rewrite the index without what was deleted, and to another specification if one is given."""
-        with self._writer() as writer:
+    def compact(
+        self,
+        *,
+        spec: str | os.PathLike[str] | IndexSpec | AutoSpec | None = None,
+        faiss_device: FaissDevice = "auto",
+    ) -> None:
+        """Rewrite the index without what was deleted, and to another specification if one is given.
+
+        FAISS builds on `faiss_device`, as in `build`.
+        """
+        with self._writer(faiss_device) as writer:
             writer.compact(spec=spec)
         self.directory = self.directory.latest()
 
@@ -223,8 +241,9 @@ class Index:
     def __len__(self) -> int:
         return len(self.directory)
 
-    def _writer(self) -> IndexWriter:
-        return IndexWriter.open(self.directory.info()["path"], expected_encoder=identity_of(self.encoder))
+    def _writer(self, faiss_device: FaissDevice = "auto") -> IndexWriter:
+        path, identity = self.directory.info()["path"], identity_of(self.encoder)
+        return IndexWriter.open(path, expected_encoder=identity, faiss_device=faiss_device)
 
 
 def identity_of(encoder: Encoder) -> EncoderIdentity:
@@ -262,42 +281,3 @@ def _loaded(
     if (dimension := directory.encoder.details.get("truncate_dim")) is not None:
         loaded.model.truncate_dim = dimension
     return loaded
-
-
-def _documents(documents: Iterable[Document] | str | os.PathLike[str]) -> Iterator[Document]:
-    if isinstance(documents, (str, os.PathLike)):
-        return read_documents(Path(documents))
-    return iter(documents)
-
-
-def _blocks(first: Document, rest: Iterator[Document]) -> Iterator[list[Document]]:
-    block, characters = [first], len(first.text)
-    for document in rest:
-        if len(block) >= _BLOCK_DOCUMENTS or characters >= _BLOCK_CHARACTERS:
-            yield block
-            block, characters = [], 0
-        block.append(document)
-        characters += len(document.text)
-    yield block
-
-
-def _enough(first: Document, rest: Iterator[Document], needed: int, spec: str, documents: object) -> Iterator[Document]:
-    """The documents after the first, once there are known to be enough of them to train the spec."""
-    ahead: list[Document] = []
-    if isinstance(documents, Collection) and not isinstance(documents, str):
-        num = len(documents)
-    elif isinstance(documents, (str, os.PathLike)):
-        num = sum(1 for _ in islice(_documents(documents), needed))  # read twice rather than kept in memory
-    else:
-        ahead = list(islice(rest, needed - 1))
-        num = 1 + len(ahead)
-    if num < needed:
-        raise ValueError(
-            f"spec {spec!r} takes at least {needed} vectors to train; {_shown(documents)} has {num} documents. "
-            "Use flat, or another spec."
-        )
-    return chain(ahead, rest)
-
-
-def _shown(documents: object) -> str:
-    return os.fspath(documents) if isinstance(documents, (str, os.PathLike)) else "The iterable of documents"

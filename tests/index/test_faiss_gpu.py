@@ -58,8 +58,8 @@ def vectors(count: int = 600, seed: int = 0) -> np.ndarray:
     return np.random.default_rng(seed).standard_normal((count, DIMENSION)).astype(np.float32)
 
 
-def built(path: Path, spec: str) -> Path:
-    with IndexWriter.create(path, EncoderIdentity("any", "f", DIMENSION), spec=spec) as writer:
+def built(path: Path, spec: str, **options: Any) -> Path:
+    with IndexWriter.create(path, EncoderIdentity("any", "f", DIMENSION), spec=spec, **options) as writer:
         writer.add([Document(str(i), "", metadata={"number": i}) for i in range(600)], vectors())
     return path
 
@@ -100,6 +100,29 @@ def test_the_newest_state_is_on_the_gpu_too(gpu: list[int], tmp_path: Path) -> N
     assert gpu == [1]
 
 
+@pytest.mark.parametrize("spec", ["IVF8,Flat", "HNSW16"])
+def test_gpus_build_unless_told_otherwise(
+    gpu: list[int], tmp_path: Path, spec: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    moved: list[Any] = []
+
+    def to_all_gpus(index: Any) -> Any:
+        moved.append(index)
+        if not isinstance(index, faiss.IndexIVF):
+            raise RuntimeError("Error in clone_Index:\nThis index type is not implemented on GPU.")
+        return index
+
+    monkeypatch.setattr(faiss, "index_cpu_to_all_gpus", to_all_gpus)
+    there, here = built(tmp_path / "there", spec), built(tmp_path / "here", spec, faiss_device="cpu")
+    assert len(moved) == 1
+    assert caplog.text.count(f"FAISS cannot build {spec} on a GPU") == (spec == "HNSW16")
+    assert IndexDir.open(there).search(vectors(3, seed=1), 5) == IndexDir.open(here).search(vectors(3, seed=1), 5)
+    with IndexWriter.open(here, faiss_device="cuda") as writer:
+        writer.add([Document("new", "")], vectors(1, seed=2))
+        writer.compact()
+    assert len(moved) == 2
+
+
 def test_threads_take_turns(gpu: list[int], tmp_path: Path) -> None:
     index = IndexDir.open(built(tmp_path / "index", "IVF8,Flat"), faiss_device="cuda")
     with ThreadPoolExecutor(4) as threads:
@@ -133,7 +156,12 @@ def test_without_a_gpu_auto_is_the_cpu_and_cuda_is_refused(tmp_path: Path, monke
     path = built(tmp_path / "index", "IVF8,Flat")
     assert faiss_facts().num_gpus == 0
     assert len(IndexDir.open(path, faiss_device="auto").search(vectors(1), 5)[0]) == 5
-    with pytest.raises(ValueError, match=r"faiss_device is 'cuda', but FAISS .* sees no GPU; expected one: .*doctor"):
-        IndexDir.open(path, faiss_device="cuda")
+    for opened in (IndexDir.open, IndexWriter.open):
+        with pytest.raises(ValueError, match=r"'cuda', but FAISS .* is a build for CPUs only; expected a GPU .*doctor"):
+            opened(path, faiss_device="cuda")
+    monkeypatch.setattr(faiss, "StandardGpuResources", None, raising=False)
+    with pytest.raises(ValueError, match=r"faiss_device is 'cuda', but FAISS \S+ sees none; expected a GPU"):
+        IndexWriter.create(tmp_path / "new", EncoderIdentity("any", "f", DIMENSION), faiss_device="cuda")
+    assert not (tmp_path / "new").exists()
     with pytest.raises(ValueError, match="faiss_device is 'gpu', expected one of auto, cpu, cuda"):
         IndexDir.open(path, faiss_device="gpu")  # type: ignore[arg-type]

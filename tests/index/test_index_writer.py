@@ -235,6 +235,17 @@ def test_compacting_keeps_answers_and_rows_and_drops_the_dead(fruit: Path) -> No
     assert b"apple" not in b"".join(files(fruit).values())
 
 
+def test_what_is_added_and_compacted_in_one_block_becomes_one_segment(fruit: Path) -> None:
+    with IndexWriter.open(fruit) as writer:
+        writer.add([PEACH], AXES[3:])
+        writer.compact()
+    assert IndexDir.open(fruit).info()["segments"] == 1
+    before = files(fruit)
+    with IndexWriter.open(fruit) as writer:
+        writer.compact()  # nothing to gain
+    assert files(fruit) == before
+
+
 def test_the_corpus_fingerprint_follows_the_documents_not_their_history(fruit: Path, encoder: EncoderIdentity) -> None:
     with IndexWriter.open(fruit) as writer:
         writer.upsert([Document("d1", "apple pie")], AXES[:1])

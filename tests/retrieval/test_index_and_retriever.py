@@ -77,12 +77,31 @@ def test_opens_by_path_with_the_encoder_it_names(built, avey_dir, tmp_path, monk
 
 
 def test_blocks_do_not_change_the_index(tmp_path, built, encoder, monkeypatch):
-    monkeypatch.setattr(index_module, "_BLOCK_DOCUMENTS", 2)
+    monkeypatch.setattr(index_module, "BLOCK_DOCUMENTS", 2)
     seen = []
     small = Index.build(tmp_path / "small", DOCUMENTS, encoder=encoder, progress=seen.append)
     assert sorted({progress.documents for progress in seen}) == [2, 4, 5]
     assert seen[-1].total_documents == 5
     same_hits(Retriever(small).search("garden"), Retriever(built).search("garden"))
+
+
+def test_ids_are_checked_before_a_block_is_encoded(tmp_path, encoder, monkeypatch):
+    def again():
+        yield from DOCUMENTS[:3]
+        yield DOCUMENTS[1]
+
+    index = Index.build(tmp_path / "index", DOCUMENTS[:2], encoder=encoder)
+    monkeypatch.setattr(Encoder, "encode_documents", None)  # nothing is encoded from here on
+    monkeypatch.setattr(index_module, "encode_texts", None)
+    for documents in ([*DOCUMENTS[:2], DOCUMENTS[0]], again()):
+        with pytest.raises(DataError, match=r"document '.*' comes twice, expected unique ids"):
+            Index.build(tmp_path / "repeated", documents, encoder=encoder)
+        assert not (tmp_path / "repeated").exists()
+    with pytest.raises(DataError, match="comes twice"):
+        index.add([DOCUMENTS[2], DOCUMENTS[2]], replace=True)
+    with pytest.raises(DataError, match="is already in"):
+        index.add(iter(DOCUMENTS))
+    assert len(index) == 2
 
 
 def test_another_encoder_is_refused(built, bert_dir, avey_dir, tmp_path):

@@ -52,9 +52,10 @@ def test_a_score_blends_the_best_chunk_and_the_whole_document(words, weight, sco
         assert [hit.span for hit in hits] == [(0, 3), (0, 3), (10, 13)][:top_k]
 
 
-def test_a_weight_outside_its_range_is_refused(words):
-    with pytest.raises(ValueError, match="document_weight is 2, expected 0 to 1"):
-        words.search([[1, 0, 0]], 1, document_weight=2)
+@pytest.mark.parametrize("weight", [2, -0.1, float("nan"), True, np.True_, "1", None])
+def test_what_is_no_weight_is_refused(words, weight):
+    with pytest.raises(ValueError, match=r"document_weight is .*, expected 0 to 1"):
+        words.search([[1, 0, 0]], 1, document_weight=weight)
 
 
 @pytest.mark.parametrize("granularity", ["chunk", "both"])

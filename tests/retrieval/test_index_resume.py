@@ -23,7 +23,7 @@ def stopping_after(num):
 
 @pytest.fixture
 def small_blocks(monkeypatch):
-    monkeypatch.setattr(index_module, "_BLOCK_DOCUMENTS", 3)
+    monkeypatch.setattr(index_module, "BLOCK_DOCUMENTS", 3)
 
 
 @pytest.fixture
@@ -74,7 +74,7 @@ def test_an_old_index_stays_while_its_replacement_is_being_built(small_blocks, t
 
 
 def test_a_spec_that_fails_after_encoding_keeps_what_was_encoded(small_blocks, tmp_path, avey_dir, monkeypatch):
-    def fail(*_):
+    def fail(*_, **__):
         raise MemoryError
 
     with monkeypatch.context() as patch:
