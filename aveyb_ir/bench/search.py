@@ -14,6 +14,9 @@ from aveyb_ir.bench.run import machine_setting
 from aveyb_ir.data import replacing
 from aveyb_ir.errors import DataError
 from aveyb_ir.retrieval import Index, Mode, Reranker, Retriever
+from aveyb_ir.retrieval.bm25 import K1, B
+
+_SECONDS_BETWEEN_LINES = 5.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +86,8 @@ def bench_search(
     batch_size: int = 32,
     repeats: int = 3,
     max_seconds: float = 60.0,
+    k1: float = K1,
+    b: float = B,
     progress: Callable[[str], object] = lambda line: None,
 ) -> SearchReport:
     """Time searches of an index by vectors, by words, by both, and by both through a reranker.
@@ -99,44 +104,55 @@ def bench_search(
         batch_size: Queries encoded at once where many are given at once.
         repeats: Times that each query is searched for.
         max_seconds: A way that has been timed for as long is not timed further, alone and again in batches.
-        progress: Called with a line for each step.
+        k1: Of BM25, as in `Bm25.build`.
+        b: Of BM25.
+        progress: Called with a line for each step, and every few seconds of a long one.
 
     Raises:
         DataError: There are no queries.
-        ValueError: An impossible `top_k`, `depth` or `batch_size`.
+        ValueError: An impossible `top_k`, `depth`, `batch_size`, k1 or b.
     """
     if not queries:
         raise DataError("There are no queries; expected at least one text to search for.")
-    systems = _systems(index, reranker, batch_size=1)
+    systems = _systems(index, reranker, batch_size=batch_size, k1=k1, b=b)
     options: dict[str, Any] = {"top_k": top_k, "depth": depth}
     for name, retriever in systems.items():
         progress(f"warming up {name}")
         retriever.search(queries[0], **options)
     progress(f"{len(queries)} queries one at a time, {repeats} rounds")
-    seconds = _latencies(systems, [*queries] * repeats, options, max_seconds)
+    seconds = _latencies(systems, [*queries] * repeats, options, max_seconds, progress)
     timings = []
-    for name, retriever in _systems(index, reranker, batch_size=batch_size).items():
+    for name, retriever in systems.items():
         progress(f"queries in batches by {name}")
         timed = min(len(queries), len(seconds[name]))
         rate = _throughput(retriever, queries[:timed], options, max_seconds)
         p50, p95 = np.percentile(seconds[name], [50, 95]) * 1000
         timings.append(SearchTiming(name, timed, len(seconds[name]), float(p50), float(p95), rate))
-    return SearchReport(_setting(index, reranker, top_k, depth, batch_size), timings)
+    setting = {**_setting(index, reranker, top_k, depth, batch_size), "k1": k1, "b": b}
+    return SearchReport(setting, timings)
 
 
-def _systems(index: Index, reranker: Reranker | None, *, batch_size: int) -> dict[str, Retriever]:
+def _systems(index: Index, reranker: Reranker | None, **settings: Any) -> dict[str, Retriever]:
     modes: tuple[Mode, ...] = ("dense", "bm25", "hybrid")
-    systems = {str(mode): Retriever(index, mode=mode, batch_size=batch_size) for mode in modes}
+    systems = {str(mode): Retriever(index, mode=mode, **settings) for mode in modes}
     if reranker is not None:
-        systems["hybrid + reranker"] = Retriever(index, mode="hybrid", reranker=reranker, batch_size=batch_size)
+        systems["hybrid + reranker"] = Retriever(index, mode="hybrid", reranker=reranker, **settings)
     return systems
 
 
 def _latencies(
-    systems: Mapping[str, Retriever], queries: Sequence[str], options: dict[str, Any], max_seconds: float
+    systems: Mapping[str, Retriever],
+    queries: Sequence[str],
+    options: dict[str, Any],
+    max_seconds: float,
+    progress: Callable[[str], object],
 ) -> dict[str, list[float]]:
     taken: dict[str, list[float]] = {name: [] for name in systems}
-    for query in queries:
+    told = time.monotonic()
+    for number, query in enumerate(queries):
+        if time.monotonic() - told >= _SECONDS_BETWEEN_LINES:
+            progress(f"{number} of {len(queries)} searches one at a time")
+            told = time.monotonic()
         for name, retriever in systems.items():
             if not taken[name] or sum(taken[name]) < max_seconds:
                 start = time.perf_counter()

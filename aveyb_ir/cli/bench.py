@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from aveyb_ir.cli.options import Device, Dtype, Json, count, several
+from aveyb_ir.cli.options import K1, B, Device, Dtype, FaissDevice, Json, count, given, several
 from aveyb_ir.cli.output import print_json
 
 
@@ -39,6 +39,9 @@ def bench(
     queries: Annotated[Path | None, typer.Option(help="With --search: file of queries, .jsonl or .tsv.")] = None,
     max_queries: Annotated[int, typer.Option(min=1, help="With --search: queries taken from the file.")] = 200,
     rerank: Annotated[str | None, typer.Option(help="With --search: model that scores hybrid hits again.")] = None,
+    k1: K1 = None,
+    b: B = None,
+    faiss_device: FaissDevice = None,
     output: Annotated[Path | None, typer.Option(help="Folder for bench.* or search.*: .json, .csv, .md, .png.")] = None,
     device: Device = None,
     dtype: Dtype = None,
@@ -47,11 +50,15 @@ def bench(
     """Measure encoders side by side: tokens per second, share of the machine's rate, memory, decay with length."""
     if (search is None) != (queries is None) or (search is None and rerank is not None):
         raise typer.BadParameter("--search and --queries need each other, and --rerank needs both")
+    of_search = {"k1": k1, "b": b}
+    if search is None and given(**of_search, faiss_device=faiss_device):
+        raise typer.BadParameter("--k1, --b and --faiss-device need --search")
     if search is not None and queries is not None:
         if models or training:
             raise typer.BadParameter("--search measures an index; give no models and no --training")
-        options = {"batch_size": batch_size or 32, "repeats": repeats, "max_seconds": max_seconds}
-        _search(search, queries, max_queries, rerank, device, dtype, options, output, json)
+        options = {"batch_size": batch_size or 32, "repeats": repeats, "max_seconds": max_seconds, **given(**of_search)}
+        opened = given(device=device, dtype=dtype, faiss_device=faiss_device)
+        _search(search, queries, max_queries, rerank, opened, options, output, json)
         return
     if training:
         _training(models, batch_size or 64, size or "small", repeats, device, dtype, json)
@@ -88,8 +95,7 @@ def _search(
     queries: Path,
     max_queries: int,
     rerank: str | None,
-    device: str | None,
-    dtype: str | None,
+    opened: dict[str, Any],
     options: dict[str, Any],
     output: Path | None,
     json: bool,
@@ -100,9 +106,10 @@ def _search(
     from aveyb_ir.bench import bench_search
     from aveyb_ir.retrieval import Index, load_reranker
 
-    reranker = None if rerank is None else load_reranker(rerank, device=device, dtype=dtype)
+    model = {name: value for name, value in opened.items() if name != "faiss_device"}
+    reranker = None if rerank is None else load_reranker(rerank, **model)
     report = bench_search(
-        Index.open(index, device=device, dtype=dtype),
+        Index.open(index, **opened),
         texts,
         reranker=reranker,
         progress=lambda line: typer.echo(line, err=True),

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from aveyb_ir.cli.options import Device, Dtype, Json, MaxLength, TruncateDim
+from aveyb_ir.cli.options import K1, B, Device, Dtype, FaissDevice, Json, MaxLength, TruncateDim, given
 from aveyb_ir.cli.output import counting, print_json, print_rows
 
 if TYPE_CHECKING:
@@ -46,6 +46,8 @@ def evaluate(
         str, typer.Option(help="Whether the document with the query's id may be a hit: auto, ignore or keep.")
     ] = "auto",
     bm25: Annotated[bool, typer.Option(help="Measure BM25 beside the model.")] = True,
+    k1: K1 = None,
+    b: B = None,
     name: Annotated[str | None, typer.Option(help="What tables and reports call the system.")] = None,
     vectors: Annotated[
         Path | None, typer.Option(file_okay=False, help="Folder that keeps document vectors for the next time.")
@@ -61,16 +63,22 @@ def evaluate(
     dtype: Dtype = None,
     max_length: MaxLength = None,
     truncate_dim: TruncateDim = None,
+    faiss_device: FaissDevice = None,
     json: Json = False,
 ) -> None:
     """Measure a model (--model), an index (--index) or answers (--run) on collections (--data), with BM25 beside."""
     sources = data or []
     encoder = {"device": device, "dtype": dtype, "max_length": max_length, "truncate_dim": truncate_dim}
-    search = {"mode": mode, "fusion": fusion, "rerank": rerank}
+    search: dict[str, Any] = {"mode": mode, "fusion": fusion, "rerank": rerank, "faiss_device": faiss_device}
+    words = given(k1=k1, b=b)
     _check_usage(model, index, run, sources, qrels, write_run, output)
     _check_unused(model, index, run, {"vectors": vectors, **encoder, **search})
     if fusion is not None and mode != "hybrid":
         raise typer.BadParameter("--fusion needs --mode hybrid")
+    if faiss_device is not None and mode == "bm25":
+        raise typer.BadParameter("--faiss-device with --mode bm25, which searches no vectors; leave it out")
+    if words and (run is not None or not (bm25 or model == "bm25" or mode in ("bm25", "hybrid"))):
+        raise typer.BadParameter("--k1 and --b where BM25 is not measured, which alone has a use for them; leave them")
     _check_outputs(output, write_run, [Path(one) for one in (run, qrels, index, model, *sources) if one is not None])
     if name == "bm25" and bm25 and model != "bm25":
         raise typer.BadParameter("the name bm25 is taken by what stands beside; choose another, or give --no-bm25")
@@ -84,7 +92,7 @@ def evaluate(
         sets = [[_of_run(run, sources, qrels, split, name, options)]]
     else:
         options |= {"split": split, "vectors": vectors}
-        sets = _of_system(model, index, sources, name, bm25, write_run, encoder, search, options)
+        sets = _of_system(model, index, sources, name, bm25, write_run, encoder, search, words, options)
     found = []
     for evaluations in sets:
         found.append(evaluations)
@@ -124,7 +132,7 @@ def _check_unused(model: str | None, index: Path | None, run: Path | None, given
     elif index is not None:
         what, unused = "--index", {"vectors", "max_length", "truncate_dim"}
     else:
-        what, unused = "--model", {"mode", "fusion", "rerank"}
+        what, unused = "--model", {"mode", "fusion", "rerank", "faiss_device"}
     if found := [
         f"--{name.replace('_', '-')}" for name, value in given.items() if name in unused and value is not None
     ]:
@@ -176,7 +184,8 @@ def _of_system(
     bm25: bool,
     write_run: Path | None,
     encoder: dict[str, Any],
-    search: dict[str, str | None],
+    search: dict[str, Any],
+    words: dict[str, Any],
     options: dict[str, Any],
 ) -> "Iterator[list[Evaluation]]":
     """Yield for each collection the system's evaluation and BM25's."""
@@ -191,18 +200,21 @@ def _of_system(
         collection.qrels(options["split"] or usual_split(collection.name))  # a split missing from the last set too
     system: Any = model
     if index is not None:
-        given = {"mode": search["mode"], "fusion": search["fusion"], "reranker": search["rerank"]}
-        given = {name: value for name, value in given.items() if value is not None}
-        system = Retriever(index, device=encoder["device"], dtype=encoder["dtype"], **given)  # type: ignore[arg-type]
+        search = {**search, "reranker": search["rerank"], "device": encoder["device"], "dtype": encoder["dtype"]}
+        del search["rerank"]
+        system = Retriever(index, **given(**search), **words)
     elif model != "bm25":
         system = Encoder(model or "", **encoder)
     for source in data:
         with counting() as tell:
             progress = partial(tell, "documents encoded")
-            evaluations = [evaluate(system, source, name=name, write_run=write_run, progress=progress, **options)]
+            of_words = words if system == "bm25" else {}
+            evaluations = [
+                evaluate(system, source, name=name, write_run=write_run, progress=progress, **of_words, **options)
+            ]
             if bm25 and system != "bm25":
                 progress = partial(tell, "documents read for BM25")
-                evaluations.append(evaluate("bm25", source, progress=progress, **{**options, "vectors": None}))
+                evaluations.append(evaluate("bm25", source, progress=progress, **words, **{**options, "vectors": None}))
         yield evaluations
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from aveyb_ir.cli.options import Device, Dtype, Json
+from aveyb_ir.cli.options import Device, Dtype, FaissDevice, Json, given
 from aveyb_ir.cli.output import one_line, print_json, print_rows
 
 if TYPE_CHECKING:
@@ -28,6 +28,7 @@ def explain(
     encoder: Annotated[str | None, typer.Option(help="The index's encoder, if it has moved.")] = None,
     device: Device = None,
     dtype: Dtype = None,
+    faiss_device: FaissDevice = None,
     json: Json = False,
 ) -> None:
     """Show why a document matches: its best parts, the chunks that flowed into them, and the tokens that met."""
@@ -42,7 +43,7 @@ def explain(
     from aveyb_ir.retrieval import Retriever
 
     query = os.fsencode(query).decode("utf-8", "replace")  # what was typed, also where the locale is not UTF-8
-    retriever = Retriever(directory, encoder=encoder, device=device, dtype=dtype)
+    retriever = Retriever(directory, encoder=encoder, device=device, dtype=dtype, **given(faiss_device=faiss_device))
     hit = id if id is not None else _hit(retriever, query, rank or 1, where)
     explanation = retriever.explain(query, hit, tokens=tokens)
     if html is not None:

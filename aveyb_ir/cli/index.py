@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from aveyb_ir.cli.options import Device, Dtype, Json, MaxLength, Overwrite, TruncateDim
+from aveyb_ir.cli.options import Device, Dtype, FaissBuildDevice, Json, MaxLength, Overwrite, TruncateDim
 from aveyb_ir.cli.output import print_fields, print_json, print_rows
 from aveyb_ir.cli.progress import encoding_progress
 from aveyb_ir.packaged import DEFAULT_MODEL
@@ -34,6 +34,7 @@ def build(
     recall: Annotated[float | None, typer.Option(min=0, max=1, help="For --spec auto: least recall@10.")] = None,
     granularity: Annotated[Granularity, typer.Option(help="What has a vector; chunks take an Avey-B.")] = "document",
     overwrite: Overwrite = False,
+    faiss_device: FaissBuildDevice = "auto",
     device: Device = None,
     dtype: Dtype = None,
     max_length: MaxLength = None,
@@ -67,6 +68,7 @@ def build(
             spec=chosen,
             granularity=granularity,
             overwrite=overwrite,
+            faiss_device=faiss_device,
             devices=devices.split(",") if devices else None,
             progress=progress,
             total_documents=count_documents(corpus) if progress else None,
@@ -107,11 +109,13 @@ def delete(
 
 
 @app.command()
-def compact(directory: Directory, spec: OtherSpec = None, json: Json = False) -> None:
+def compact(
+    directory: Directory, spec: OtherSpec = None, faiss_device: FaissBuildDevice = "auto", json: Json = False
+) -> None:
     """Rewrite an index without what was deleted; the vectors are kept, whatever the spec."""
     from aveyb_ir.index import IndexDir, IndexWriter
 
-    with IndexWriter.open(directory) as writer:
+    with IndexWriter.open(directory, faiss_device=faiss_device) as writer:
         writer.compact(spec=spec)
     _report(IndexDir.open(directory).info(), json)
 

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from aveyb_ir.cli.options import Device, Dtype, Json, MaxLength, Overwrite
+from aveyb_ir.cli.options import Device, Dtype, FaissDevice, Json, MaxLength, Overwrite, given
 from aveyb_ir.cli.output import counting, print_fields, print_json, print_rows
 
 if TYPE_CHECKING:
@@ -44,6 +44,7 @@ def mine(
     vectors: Annotated[Path | None, typer.Option(help="Folder that keeps vectors, also for `evaluate`.")] = None,
     device: Device = None,
     dtype: Dtype = None,
+    faiss_device: FaissDevice = None,
     max_length: MaxLength = None,
     overwrite: Overwrite = False,
     json: Json = False,
@@ -51,12 +52,15 @@ def mine(
     """Find hard negatives with a model (--model) or an index (--index), and write a file to train from."""
     if (model is None) == (index is None):
         raise typer.BadParameter("give one of --model and --index")
+    if faiss_device is not None and index is None:
+        raise typer.BadParameter("--faiss-device needs --index")
     with counting() as progress:
         result = _mined(
             model,
             index,
             device,
             dtype,
+            faiss_device,
             max_length,
             data=data,
             output=output,
@@ -89,6 +93,7 @@ def _mined(
     index: Path | None,
     device: str | None,
     dtype: str | None,
+    faiss_device: FaissDevice,
     max_length: int | None,
     **options: Any,
 ) -> "MiningResult":
@@ -101,7 +106,7 @@ def _mined(
     from aveyb_ir.training import mine as run
 
     if index is not None:
-        return run(Retriever(index, device=device, dtype=dtype), **options)
+        return run(Retriever(index, device=device, dtype=dtype, **given(faiss_device=faiss_device)), **options)
     if model == "bm25":
         return run(model, **options)
     return run(Encoder(str(model), device=device, dtype=dtype, max_length=max_length), **options)

@@ -1,7 +1,7 @@
 """Options that several commands share."""
 
 from collections.abc import Callable
-from typing import Annotated, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 
 import typer
 
@@ -11,6 +11,19 @@ Json = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace what an earlier run wrote there.")]
 Device = Annotated[str | None, typer.Option(help="cpu, cuda, cuda:1, …; by default a GPU where there is one.")]
 Dtype = Annotated[str | None, typer.Option(help="float32, bfloat16 or float16; by default what is fast there.")]
+FaissDevice = Annotated[
+    Literal["auto", "cpu", "cuda"] | None,
+    typer.Option(help="Where FAISS searches IVF indexes: cpu, cuda, or auto, on a GPU it sees; cpu if not said."),
+]
+FaissBuildDevice = Annotated[
+    Literal["auto", "cpu", "cuda"], typer.Option("--faiss-device", help="Where FAISS builds; auto: on GPUs it sees.")
+]
+K1 = Annotated[
+    float | None, typer.Option("--k1", min=0, help="Of BM25: how slowly a word that comes again stops counting; 0.9.")
+]
+B = Annotated[
+    float | None, typer.Option("--b", min=0, max=1, help="Of BM25: how much long documents are held back; 0.4.")
+]
 MaxLength = Annotated[
     int | None, typer.Option(min=1, help="Tokens kept of each text; by default the model's own limit.")
 ]
@@ -25,6 +38,11 @@ def several(text: str, read: Callable[[str], _T]) -> list[_T]:
         return [read(part.strip()) for part in text.split(",") if part.strip()]
     except ValueError as error:
         raise typer.BadParameter(f"{text!r} has {error}") from None
+
+
+def given(**options: Any) -> dict[str, Any]:
+    """The options that were given, for functions whose own defaults count otherwise."""
+    return {name: value for name, value in options.items() if value is not None}
 
 
 def count(text: str) -> int:

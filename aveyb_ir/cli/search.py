@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from aveyb_ir.cli.options import Device, Dtype, Json, several, weight
+from aveyb_ir.cli.options import K1, B, Device, Dtype, FaissDevice, Json, given, several, weight
 from aveyb_ir.cli.output import print_hits, print_json
 
 if TYPE_CHECKING:
@@ -36,9 +36,12 @@ def search(
     batch_size: Annotated[
         int, typer.Option(min=1, help="Queries encoded at once; more is faster, and changes the last bits of scores.")
     ] = 1,
+    k1: K1 = None,
+    b: B = None,
     encoder: Annotated[str | None, typer.Option(help="The index's encoder, if it has moved.")] = None,
     device: Device = None,
     dtype: Dtype = None,
+    faiss_device: FaissDevice = None,
     json: Json = False,
 ) -> None:
     """Search an index for one query, or for a file of queries."""
@@ -52,10 +55,22 @@ def search(
         raise typer.BadParameter("--fusion and --weights need --mode hybrid")
     if rerank is None and (rerank_weight is not None or (depth is not None and mode != "hybrid")):
         raise typer.BadParameter("--rerank-weight needs --rerank, and --depth one of --rerank and --mode hybrid")
-    given: dict[str, Any] = {"fusion": fusion, "reranker": rerank, "rerank_weight": rerank_weight}
-    if weights is not None:
-        given["weights"] = several(weights, weight)
-    given = {name: value for name, value in given.items() if value is not None}
+    if mode == "bm25" and (encoder is not None or faiss_device is not None):
+        raise typer.BadParameter("--encoder and --faiss-device with --mode bm25, which searches no vectors; leave them")
+    if mode == "dense" and (k1 is not None or b is not None):
+        raise typer.BadParameter("--k1 and --b need --mode bm25 or hybrid")
+    settings = given(
+        fusion=fusion,
+        weights=None if weights is None else several(weights, weight),
+        reranker=rerank,
+        rerank_weight=rerank_weight,
+        k1=k1,
+        b=b,
+        encoder=encoder,
+        device=device,
+        dtype=dtype,
+        faiss_device=faiss_device,
+    )
     from aveyb_ir.data import read_queries
     from aveyb_ir.index import IndexDir
 
@@ -63,8 +78,7 @@ def search(
     texts = {item.id: item.text for item in read_queries(queries)} if queries is not None else {}
     from aveyb_ir.retrieval import Retriever
 
-    given |= {"encoder": encoder, "device": device, "dtype": dtype, "batch_size": batch_size}
-    retriever = Retriever(directory, mode=mode, **given)  # type: ignore[arg-type]
+    retriever = Retriever(directory, mode=mode, batch_size=batch_size, **settings)  # type: ignore[arg-type]
     options: dict[str, Any] = {"depth": depth, "where": where, "document_weight": document_weight}
     if query is not None:
         _one(retriever, query, json, {"top_k": top_k or 10, **options})

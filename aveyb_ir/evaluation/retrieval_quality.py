@@ -27,6 +27,8 @@ def evaluate(
     protocol: Protocol = "full",
     name: str | None = None,
     vectors: str | os.PathLike[str] | None = None,
+    k1: float | None = None,
+    b: float | None = None,
     write_run: str | os.PathLike[str] | None = None,
     progress: Callable[[int], None] | None = None,
 ) -> Evaluation:
@@ -46,6 +48,8 @@ def evaluate(
         name: What tables call the system; by default the model's name, "bm25" or the index's.
         vectors: A folder where the vectors of documents are kept, by collection and encoder. What is there is not
             encoded again, whatever the split, metrics, protocol or `top_k`; what was killed goes on.
+        k1: Of "bm25", as in `Bm25.build`, 0.9 if not said; a Retriever has its own.
+        b: Of "bm25", 0.4 if not said.
         write_run: Write the hits that were scored as a TREC run, or as JSON to a name ending in `.json`.
         progress: Called with the number of documents after each block.
 
@@ -55,7 +59,8 @@ def evaluate(
     Raises:
         DataError: A broken collection, no such split, or vectors of another corpus.
         ModelError: The model cannot be loaded.
-        ValueError: An unknown metric, protocol or rule, an impossible depth, or a name with control characters.
+        ValueError: An unknown metric, protocol or rule, an impossible depth, k1 or b, a k1 or b for something else than
+            "bm25", or a name with control characters.
     """
     check_own_document(own_document)
     check_top_k(top_k)
@@ -65,7 +70,7 @@ def evaluate(
     for what, label in (("name", name or ""), ("data", collections[0].name), ("split", split)):
         check_label(what, label)
     tasks = [_task(collection, split, top_k, own_document, protocol, progress) for collection in collections]
-    system = system_of(model, vectors)
+    system = system_of(model, vectors, k1, b)
     evaluations = [_measured(system, task, metrics, protocol, name or system.name) for task in tasks]
     evaluation = evaluations[0] if len(evaluations) == 1 else average_of_parts(evaluations)
     if write_run is not None:

@@ -12,6 +12,7 @@ from aveyb_ir.encoding import Encoder
 from aveyb_ir.errors import DataError
 from aveyb_ir.evaluation.protocols import pool_of
 from aveyb_ir.retrieval import Answers, Bm25, Retriever, VectorsAtHand, exact_search, search_vectors
+from aveyb_ir.retrieval.bm25 import K1, B, checked_bm25
 
 _logger = logging.getLogger(__name__)
 
@@ -61,18 +62,26 @@ class System(Protocol):
         """Search for all queries of a task."""
 
 
-def system_of(model: Encoder | Retriever | str | os.PathLike[str], vectors: str | os.PathLike[str] | None) -> System:
+def system_of(
+    model: Encoder | Retriever | str | os.PathLike[str],
+    vectors: str | os.PathLike[str] | None,
+    k1: float | None = None,
+    b: float | None = None,
+) -> System:
     """Make a system of what a user names: an encoder or model, an open index, or the word "bm25".
 
     Raises:
         ModelError: the model cannot be loaded.
-        ValueError: vectors of something that has none to keep.
+        ValueError: vectors of something that has none to keep, or k1 or b of something that is not "bm25".
     """
+    bm25 = {name: value for name, value in (("k1", k1), ("b", b)) if value is not None}
+    if bm25 and model != "bm25":
+        raise ValueError(f"{bm25} beside a model or an index; expected them for 'bm25' only; leave them out")
     if isinstance(model, Retriever) or model == "bm25":
         if vectors is not None:
             what = "BM25" if model == "bm25" else "an index"
             raise ValueError(f"vectors {os.fspath(vectors)!r} with {what}; expected a model with them; leave them out")
-        return IndexSystem(model) if isinstance(model, Retriever) else Bm25System()
+        return IndexSystem(model) if isinstance(model, Retriever) else Bm25System(**bm25)
     encoder = model if isinstance(model, Encoder) else Encoder(os.fspath(model))
     return ModelSystem(encoder, None if vectors is None else Path(vectors))
 
@@ -82,7 +91,8 @@ class Bm25System:
 
     name = "bm25"
 
-    def __init__(self) -> None:
+    def __init__(self, k1: float = K1, b: float = B) -> None:
+        self._k1, self._b = checked_bm25(k1, b)
         self._settings: dict[str, Any] = {}
 
     def details(self) -> dict[str, Any]:
@@ -92,7 +102,7 @@ class Bm25System:
     def answer(self, task: Task) -> Answers:
         """Count the words of the corpus and search it. Raises DataError when it has none."""
         own = OwnDocuments(task.queries, task.own_document)
-        bm25 = Bm25.build(_counted(own.watch(task.searched()), task.progress))
+        bm25 = Bm25.build(_counted(own.watch(task.searched()), task.progress), k1=self._k1, b=self._b)
         self._settings = bm25.settings
         run = bm25.search(task.queries, top_k=task.top_k, without_own=own.ids)
         return Answers(run, len(bm25), len(own.ids))

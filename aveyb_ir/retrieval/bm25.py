@@ -2,6 +2,7 @@
 
 from array import array
 from collections.abc import Collection, Iterable, Mapping
+from numbers import Real
 from typing import Any
 
 import bm25s
@@ -15,6 +16,17 @@ from aveyb_ir.retrieval.words import new_tokenizer
 
 K1, B = 0.9, 0.4
 """How BM25 counts unless told otherwise; Anserini's defaults."""
+_MAX_K1 = 1000.0  # words count as often as they come long before that, and float32 still tells scores apart
+
+
+def checked_bm25(k1: object, b: object) -> tuple[float, float]:
+    """The parameters of BM25. Raises ValueError for a k1 that is no number from 0 or a b that is not within 0 to 1."""
+    checked = []
+    for name, value, most, expected in (("k1", k1, _MAX_K1, f"0 to {_MAX_K1:g}"), ("b", b, 1.0, "0 to 1")):
+        if isinstance(value, bool) or not isinstance(value, Real) or not 0 <= float(value) <= most:
+            raise ValueError(f"{name} is {value!r}, expected a number from {expected}: usual are k1 {K1} and b {B}")
+        checked.append(float(value))
+    return checked[0], checked[1]
 
 
 class Bm25:
@@ -35,12 +47,14 @@ class Bm25:
 
         Args:
             documents: Any iterable, read once.
-            k1: How slowly a word that comes again stops counting.
+            k1: How slowly a word that comes again stops counting, from 0.
             b: How much a long document is held against it, 0 to 1.
 
         Raises:
             DataError: There are no documents, or none has a word.
+            ValueError: An impossible k1 or b.
         """
+        k1, b = checked_bm25(k1, b)
         tokenizer = new_tokenizer()
         ids: list[str] = []
         words: list[array[int]] = []

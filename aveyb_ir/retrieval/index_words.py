@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from aveyb_ir.errors import DataError
 from aveyb_ir.index import IndexDir, Segment
 from aveyb_ir.retrieval.best_hits import BestHits
-from aveyb_ir.retrieval.bm25 import K1, B
+from aveyb_ir.retrieval.bm25 import K1, B, checked_bm25
 from aveyb_ir.retrieval.word_table import WordTable
 from aveyb_ir.retrieval.words import words_of
 
@@ -28,9 +28,13 @@ class IndexWords:
         directory: The state to search.
         k1: As in `Bm25.build`.
         b: As in `Bm25.build`.
+
+    Raises:
+        ValueError: An impossible k1 or b.
     """
 
     def __init__(self, directory: IndexDir, *, k1: float = K1, b: float = B) -> None:
+        k1, b = checked_bm25(k1, b)
         self.directory = directory
         self._segments = [_SegmentWords(segment) for segment in directory.segments]
         self._rows = np.concatenate([np.empty(0, np.int64), *(words.rows for words in self._segments)])

@@ -4,13 +4,14 @@ import asyncio
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import Any, get_args, overload
+from typing import Any, overload
 
 from aveyb_ir.data import Document, Run
 from aveyb_ir.encoding import Encoder
 from aveyb_ir.errors import DataError
-from aveyb_ir.index import IndexDir, checked_top_k
-from aveyb_ir.retrieval.bm25 import K1, B
+from aveyb_ir.index import FaissDevice, IndexDir, checked_top_k
+from aveyb_ir.retrieval.arguments import checked_mode, checked_queries, checked_share, refuse_unused
+from aveyb_ir.retrieval.bm25 import K1, B, checked_bm25
 from aveyb_ir.retrieval.candidates import Candidate
 from aveyb_ir.retrieval.explanation import Explanation
 from aveyb_ir.retrieval.explanation_numbers import explain
@@ -47,6 +48,9 @@ class Retriever:
             on which queries come together.
         device: For what is loaded from a path: where it computes, as for `Encoder`.
         dtype: For what is loaded from a path: in which precision.
+        faiss_device: For a path: where FAISS searches, "cpu", "cuda" or "auto"; see `IndexDir.open`.
+        k1: Of BM25, as in `Bm25.build`.
+        b: Of BM25.
 
     Attributes:
         settings: What decides the hits beside index and encoder, ready for JSON.
@@ -54,7 +58,8 @@ class Retriever:
     Raises:
         IndexDirError: No index there, a damaged one, or one of another encoder.
         ModelError: The encoder or reranker cannot be loaded.
-        ValueError: An unknown mode or fusion, or impossible weights or batch size.
+        ValueError: An unknown mode or fusion, impossible weights, batch size, k1 or b, a `faiss_device` that is unknown
+            or not there, or an encoder or `faiss_device` for an open Index, or for "bm25", which has no use for it.
     """
 
     def __init__(
@@ -70,30 +75,42 @@ class Retriever:
         batch_size: int = 1,
         device: str | None = None,
         dtype: str | None = None,
+        faiss_device: FaissDevice = "cpu",
+        k1: float = K1,
+        b: float = B,
     ) -> None:
-        self.mode: Mode = _checked_mode(mode)
+        self.mode: Mode = checked_mode(mode)
         check_method(fusion)
-        weights, rerank_weight = checked_weights(weights, 2), _checked_share(rerank_weight)
+        weights, rerank_weight = checked_weights(weights, 2), checked_share(rerank_weight)
         batch_size = checked_count("batch_size", batch_size)
+        k1, b = checked_bm25(k1, b)
+        if isinstance(index, Index) or mode == "bm25":
+            refuse_unused(index, encoder, faiss_device)
         self._index: Index | None = None
         if isinstance(index, Index):
             self._index = index
         elif mode == "bm25":
             self._directory = IndexDir.open(index)
         else:
-            self._index = Index.open(index, encoder=encoder, device=device, dtype=dtype)
+            self._index = Index.open(index, encoder=encoder, device=device, dtype=dtype, faiss_device=faiss_device)
         if isinstance(reranker, (str, os.PathLike)):
             reranker = load_reranker(reranker, device=device, dtype=dtype)
         self.reranker = reranker
         self.settings: dict[str, Any] = {"mode": mode}
         if mode != "dense":
-            self.settings["bm25"] = {"k1": K1, "b": B}
+            self.settings["bm25"] = {"k1": k1, "b": b}
         if mode == "hybrid":
             self.settings |= {"fusion": fusion, "weights": weights}
         if reranker is not None:
             self.settings |= {"reranker": reranker.name, "rerank_weight": rerank_weight}
         self._stages = Stages(
-            fusion=fusion, weights=weights, reranker=reranker, rerank_weight=rerank_weight, batch_size=batch_size
+            fusion=fusion,
+            weights=weights,
+            reranker=reranker,
+            rerank_weight=rerank_weight,
+            batch_size=batch_size,
+            k1=k1,
+            b=b,
         )
 
     @property
@@ -174,7 +191,7 @@ class Retriever:
         """
         request = self._request(top_k, depth, where, document_weight, mode)
         directory = self.directory
-        found = list(self._found(directory, _checked_queries([query] if isinstance(query, str) else query), request))
+        found = list(self._found(directory, checked_queries([query] if isinstance(query, str) else query), request))
         rows = sorted({candidate.row for candidates in found for candidate in candidates})
         document_of = dict(zip(rows, directory.documents(rows), strict=True))
         hits = [[Hit(document_of[c.row], c.score, c.span, c.scores, c.ranks) for c in one] for one in found]
@@ -209,7 +226,7 @@ class Retriever:
             ModelError: The encoder cannot tell which characters a token is.
             ValueError: No document has that id, or the index was opened without an encoder.
         """
-        _checked_queries([query])
+        checked_queries([query])
         encoder = self.index.encoder
         if not isinstance(hit, (Hit, Document, str)):
             raise ValueError(f"hit is {hit!r:.80}, expected a hit, a document or an id: give one")
@@ -247,7 +264,7 @@ class Retriever:
         if not queries:
             raise DataError("There are no queries; expected at least one text to search for.")
         request = self._request(top_k, depth, where, document_weight, mode)
-        found = self._found(self.directory, _checked_queries(list(queries.values())), request)
+        found = self._found(self.directory, checked_queries(list(queries.values())), request)
         return {id: {hit.id: hit.score for hit in hits} for id, hits in zip(queries, found, strict=True)}
 
     def _request(
@@ -255,7 +272,7 @@ class Retriever:
     ) -> Request:
         if where is not None and not isinstance(where, str):
             raise ValueError(f'where is {where!r}, expected a condition such as "year >= 2020": give text, or None')
-        mode = self.mode if mode is None else _checked_mode(mode)
+        mode = self.mode if mode is None else checked_mode(mode)
         top_k = checked_top_k(top_k)
         depth = checked_depth(depth, top_k)
         is_cut_later = mode == "hybrid" or self.reranker is not None
@@ -266,25 +283,3 @@ class Retriever:
         encoder = None if request.mode == "bm25" else self.index.encoder
         for start in range(0, len(queries), _BLOCK_QUERIES):
             yield from self._stages.search(directory, encoder, queries[start : start + _BLOCK_QUERIES], request)
-
-
-def _checked_mode(mode: Mode) -> Mode:
-    if mode not in get_args(Mode):
-        raise ValueError(f"mode is {mode!r}; expected one of {', '.join(get_args(Mode))}; choose one")
-    return mode
-
-
-def _checked_share(weight: float) -> float:
-    if isinstance(weight, bool) or not isinstance(weight, (int, float)) or not 0 <= weight <= 1:
-        raise ValueError(f"rerank_weight is {weight!r}; expected the reranker's share of a score, from 0 to 1")
-    return float(weight)
-
-
-def _checked_queries(queries: Sequence[str]) -> Sequence[str]:
-    """Raise ValueError unless these are texts."""
-    if isinstance(queries, (bytes, Mapping)) or not isinstance(queries, Sequence):
-        raise ValueError(f"query is {queries!r:.80}, expected a text or a sequence of texts: give one")
-    for query in queries:
-        if not isinstance(query, str):
-            raise ValueError(f"query is {query!r:.80}, expected a text: give one")
-    return queries

@@ -50,12 +50,15 @@ class Stages:
         reranker: Reranker | None,
         rerank_weight: float,
         batch_size: int,
+        k1: float,
+        b: float,
     ) -> None:
         self._fusion: Fusion = fusion
         self._weights = weights
         self._reranker = reranker
         self._rerank_weight = rerank_weight
         self._batch_size = batch_size
+        self._bm25 = {"k1": k1, "b": b}
         self.models = threading.Lock()
         self._counting = threading.Lock()
         self._words: IndexWords | None = None
@@ -146,5 +149,5 @@ class Stages:
         """The words of a state, counted by the first thread that asks."""
         with self._counting:
             if self._words is None or self._words.directory is not directory:
-                self._words = IndexWords(directory)
+                self._words = IndexWords(directory, **self._bm25)
             return self._words

@@ -9,7 +9,7 @@ from aveyb_ir import Encoder, Index
 from aveyb_ir.bench import bench_search
 from aveyb_ir.data import Document, write_jsonl
 from aveyb_ir.errors import DataError
-from aveyb_ir.retrieval import load_reranker
+from aveyb_ir.retrieval import Retriever, load_reranker
 
 QUERIES = [f"text number {i}" for i in range(6)]
 
@@ -38,6 +38,19 @@ def test_every_way_of_searching_is_timed(index, bert_dir, tmp_path):
     assert paths[2].read_text(encoding="utf-8") == report.table() + "\n"
 
 
+def test_long_measurements_say_how_far_they_are_and_open_each_way_once(index, monkeypatch):
+    made, lines = [], []
+    monkeypatch.setattr("aveyb_ir.bench.search._SECONDS_BETWEEN_LINES", 0)
+    monkeypatch.setattr(
+        "aveyb_ir.bench.search.Retriever", lambda *args, **options: made.append(options) or Retriever(*args, **options)
+    )
+    report = bench_search(index, QUERIES, repeats=2, batch_size=4, k1=1.2, b=0.75, progress=lines.append)
+    assert [options["mode"] for options in made] == ["dense", "bm25", "hybrid"]
+    assert all((options["batch_size"], options["k1"], options["b"]) == (4, 1.2, 0.75) for options in made)
+    assert (report.setting["k1"], report.setting["b"]) == (1.2, 0.75)
+    assert [line for line in lines if line.endswith("of 12 searches one at a time")][-1].startswith("11 ")
+
+
 def test_time_that_runs_out_leaves_the_rest_untimed_and_is_told(index):
     report = bench_search(index, QUERIES, repeats=2, max_seconds=0)
     assert [(one.queries, one.searches) for one in report.timings] == [(1, 1)] * 3
@@ -54,5 +67,6 @@ def test_searches_are_timed_from_the_command_line(run, index, tmp_path):
     assert sorted(file.name for file in (tmp_path / "out").iterdir()) == ["search.csv", "search.json", "search.md"]
     code, out, _ = run(*options)
     assert (code, "| hybrid |" in out) == (0, True)
-    for wrong in (("bench", "--search", path), ("bench", "--rerank", "x"), (*options, "--training")):
+    wrongs = [("bench", "--search", path), ("bench", "--rerank", "x"), ("bench", "--k1", 1), (*options, "--training")]
+    for wrong in wrongs:
         assert run(*wrong)[0] == 2

@@ -74,7 +74,16 @@ def test_an_index_is_evaluated_as_it_is_searched(run, index, beir, bert_dir):
     assert hybrid["per_query"] != metrics("--no-bm25")["per_query"]
     reranked = metrics("--rerank", bert_dir, "--no-bm25")
     assert (reranked["name"], reranked["top_k"]) == ("index-model", 100)
-    for options in (("--model", "bm25", "--mode", "bm25"), ("--index", index, "--fusion", "rrf")):
+    others = metrics("--mode", "bm25", "--k1", 1.2, "--b", 0.9)
+    assert others["system"]["bm25"] == {"k1": 1.2, "b": 0.9}
+    assert (others["bm25"]["system"]["bm25"]["k1"], others["bm25"]["system"]["bm25"]["b"]) == (1.2, 0.9)
+    for options in (
+        ("--model", "bm25", "--mode", "bm25"),
+        ("--index", index, "--fusion", "rrf"),
+        ("--index", index, "--no-bm25", "--k1", 1),
+        ("--index", index, "--mode", "bm25", "--faiss-device", "cpu"),
+        ("--model", "any", "--faiss-device", "cpu"),
+    ):
         code, _, _ = run("evaluate", "--data", beir, *options)
         assert code == 2
 
@@ -110,6 +119,12 @@ def test_runs_are_fused(run, index, beir, tmp_path):
         (["--mode", "hybrid", "--fusion", "max"], 1, "expected one of rrf, weighted"),
         (["--mode", "hybrid", "--depth", "5"], 1, "depth is 5, expected at least top_k, 10"),
         (["--rerank", "./nowhere"], 1, "nowhere"),
+        (["--mode", "bm25", "--encoder", "any"], 2, "with --mode bm25, which searches no vectors"),
+        (["--mode", "bm25", "--faiss-device", "auto"], 2, "with --mode bm25, which searches no vectors"),
+        (["--k1", "1.2"], 2, "--k1 and --b need --mode bm25 or hybrid"),
+        (["--mode", "bm25", "--b", "1.2"], 2, "'--b'"),
+        (["--faiss-device", "gpu"], 2, "'auto', 'cpu', 'cuda'"),
+        (["--faiss-device", "cuda"], 1, "faiss_device is 'cuda', but FAISS"),
     ],
 )
 def test_what_does_not_go_together_is_refused(run, index, arguments, code, message):

@@ -54,6 +54,23 @@ def test_scores_are_those_of_the_formula(query, k1, b):
     assert list(found.values()) == sorted(found.values(), reverse=True)
 
 
+@pytest.mark.parametrize(
+    ("k1", "b", "message"),
+    [
+        (-0.1, 0.4, "k1 is -0.1, expected a number from 0"),
+        (math.inf, 0.4, "k1 is inf"),
+        (math.nan, 0.4, "k1 is nan"),
+        (True, 0.4, "k1 is True"),
+        ("1", 0.4, "k1 is '1'"),
+        (0.9, 1.1, "b is 1.1, expected a number from 0 to 1"),
+        (0.9, None, "b is None"),
+    ],
+)
+def test_impossible_parameters_are_refused(k1, b, message):
+    with pytest.raises(ValueError, match=message):
+        Bm25.build(DOCUMENTS, k1=k1, b=b)
+
+
 def test_of_equal_documents_the_earlier_comes_first_and_stays():
     index = Bm25.build(DOCUMENTS)
     assert list(index.search({"q": "swim"}, top_k=10)["q"]) == ["2", "copy"]

@@ -46,15 +46,15 @@ def path(tmp_path):
     return tmp_path / "index"
 
 
-def found_in(directory, top_k=1000, **options):
-    words = IndexWords(directory)
+def found_in(directory, top_k=1000, bm25=None, **options):
+    words = IndexWords(directory, **(bm25 or {}))
     hits = [words.search(query, top_k, **options) for query in QUERIES]
     ids = dict(zip(rows := sorted({row for of in hits for row, _ in of}), directory.ids_of(rows), strict=True))
     return [[(ids[row], score) for row, score in of] for of in hits]
 
 
-def built_anew(directory, top_k=1000):
-    run = Bm25.build(directory).search(dict(enumerate(QUERIES)), top_k=top_k)
+def built_anew(directory, top_k=1000, **bm25):
+    run = Bm25.build(directory, **bm25).search(dict(enumerate(QUERIES)), top_k=top_k)
     return [list(hits.items()) for hits in run.values()]
 
 
@@ -64,6 +64,10 @@ def test_scores_and_order_are_those_of_bm25s_to_the_last_bit(path):
     assert sum(map(len, found)) > 500
     assert found == built_anew(directory)
     assert found_in(directory, top_k=3) == built_anew(directory, top_k=3)
+    for bm25 in ({"k1": 1.2, "b": 0.75}, {"k1": 0, "b": 1}):
+        others = found_in(directory, bm25=bm25)
+        assert others == built_anew(directory, **bm25)
+        assert others != found
 
 
 @pytest.mark.parametrize(

@@ -125,6 +125,14 @@ def test_a_hybrid_hit_says_what_each_stage_made_of_it(index):
     assert hits[0].to_json()["ranks"] == dict(hits[0].ranks)
 
 
+def test_words_count_as_k1_and_b_say(index):
+    retriever = Retriever(index, mode="bm25", k1=1.5, b=0.75)
+    assert retriever.settings["bm25"] == {"k1": 1.5, "b": 0.75}
+    found = retriever.run({"q": "snow ships"})
+    assert found == Bm25.build(DOCUMENTS, k1=1.5, b=0.75).search({"q": "snow ships"}, top_k=100)
+    assert found != Retriever(index, mode="bm25").run({"q": "snow ships"})
+
+
 def test_weights_go_from_one_ranking_to_the_other(index):
     query = QUERIES[0]
     for weights, mode in (((1, 0), "dense"), ((0, 1), "bm25")):
@@ -225,9 +233,16 @@ def test_other_impossible_arguments_are_refused(index):
         ({"fusion": "max"}, "fusion is 'max'; expected one of rrf, weighted"),
         ({"weights": (1,)}, "expected 2 numbers"),
         ({"rerank_weight": 1.5}, "rerank_weight is 1.5"),
+        ({"k1": -1}, "k1 is -1, expected a number from 0"),
+        ({"mode": "bm25", "b": 2}, "b is 2, expected a number from 0 to 1"),
+        ({"encoder": index.encoder}, "encoder is .* beside an Index, which is open; expected None there: leave it out"),
+        ({"faiss_device": "auto"}, "faiss_device is 'auto' beside an Index, which is open; expected 'cpu'"),
     ):
         with pytest.raises(ValueError, match=message):
             Retriever(index, **options)
+    for options in ({"encoder": "any"}, {"faiss_device": "cuda"}):
+        with pytest.raises(ValueError, match="beside mode 'bm25', which searches no vectors; expected"):
+            Retriever(path_of(index), mode="bm25", **options)
     with pytest.raises(ValueError, match="mode is 'sparse'"):
         Retriever(index).search("snow", mode="sparse")
     with pytest.raises(DataError, match="no queries"):
