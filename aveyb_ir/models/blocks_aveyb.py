@@ -177,10 +177,10 @@ class AveyBLayer(nn.Module):
             width = c_BWD.shape[1]
             return _left_multiply(self.spatial_proj[:width, :width], c_BWD)
         unit_BWD = unit_rows(c_BWD, self.eps)
-        similarity_BWW = unit_BWD @ unit_BWD.transpose(1, 2)
+        similarity_BWW = torch.bmm(unit_BWD, unit_BWD.transpose(1, 2))
         floor = max(self.eps, torch.finfo(similarity_BWW.dtype).tiny)  # a zero row has a sum of zero
         total_BW1 = similarity_BWW.abs().sum(-1, keepdim=True).clamp_min(floor)
-        return (similarity_BWW / total_BW1) @ c_BWD
+        return torch.bmm(similarity_BWW / total_BW1, c_BWD)
 
 
 def _embed_grid(embedding: nn.Embedding, token_T: Tensor, token_BW: Tensor) -> Tensor:

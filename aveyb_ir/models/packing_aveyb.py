@@ -137,26 +137,28 @@ def micro_batches(
 def _buckets(
     chunks: Chunks, chunk_size: int, mask_tails: bool, max_rows: int | None, device: torch.device
 ) -> Iterator[Bucket]:
-    whole_C = chunks.length_C == chunk_size if mask_tails else torch.ones_like(chunks.length_C, dtype=torch.bool)
-    for chunk_B in _pieces(whole_C.nonzero().flatten(), chunk_size, max_rows):
-        yield _bucket(chunks, chunk_B, chunk_size, True, device)
-    tail_C = (~whole_C).nonzero().flatten()
-    tail_C = tail_C[torch.argsort(chunks.length_C[tail_C], descending=True, stable=True)]
-    while tail_C.numel():
-        width = int(chunks.length_C[tail_C[0]])
+    lengths: list[int] = chunks.length_C.tolist()
+    whole = [chunk for chunk, length in enumerate(lengths) if length == chunk_size or not mask_tails]
+    for piece in _pieces(whole, chunk_size, max_rows):
+        yield _bucket(chunks, piece, chunk_size, True, device)
+    tails = [chunk for chunk, length in enumerate(lengths) if length < chunk_size and mask_tails]
+    tails.sort(key=lengths.__getitem__, reverse=True)
+    while tails:
+        width = lengths[tails[0]]
         # Padding a bucket costs mixing only, a small part of the work; many buckets cost many small operations.
-        similar = int((chunks.length_C[tail_C] >= 0.75 * width - 8).sum())
-        for chunk_B in _pieces(tail_C[:similar], width, max_rows):
-            yield _bucket(chunks, chunk_B, int(chunks.length_C[chunk_B[0]]), False, device)
-        tail_C = tail_C[similar:]
+        similar = sum(lengths[chunk] >= 0.75 * width - 8 for chunk in tails)
+        for piece in _pieces(tails[:similar], width, max_rows):
+            yield _bucket(chunks, piece, lengths[piece[0]], False, device)
+        tails = tails[similar:]
 
 
-def _pieces(chunk_C: Tensor, width: int, max_rows: int | None) -> tuple[Tensor, ...]:
-    size = chunk_C.numel() if max_rows is None else max(1, max_rows // width)
-    return chunk_C.split(size) if chunk_C.numel() else ()
+def _pieces(numbers: list[int], width: int, max_rows: int | None) -> Iterator[list[int]]:
+    size = max(1, len(numbers) if max_rows is None else max_rows // width)
+    return (numbers[first : first + size] for first in range(0, len(numbers), size))
 
 
-def _bucket(chunks: Chunks, chunk_B: Tensor, width: int, whole: bool, device: torch.device) -> Bucket:
+def _bucket(chunks: Chunks, numbers: list[int], width: int, whole: bool, device: torch.device) -> Bucket:
+    chunk_B = torch.tensor(numbers)
     position_W = torch.arange(width)
     length_B1 = chunks.length_C[chunk_B].unsqueeze(-1)
     present_BW = position_W < length_B1
