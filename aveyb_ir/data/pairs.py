@@ -4,14 +4,16 @@ import logging
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import Any
 
 from aveyb_ir.data.hub import dataset_files, names_dataset
 from aveyb_ir.data.pair_fields import LeftOutError, TrainingRow, pick, training_row
-from aveyb_ir.data.pair_ids import POSITIVE_IDS, named_ids, texts_of, with_texts
+from aveyb_ir.data.pair_ids import POSITIVE_IDS, named_texts, with_texts
 from aveyb_ir.data.pair_records import pair_records
 from aveyb_ir.data.pair_report import RowReport
+from aveyb_ir.data.records import place
+from aveyb_ir.data.wanted_texts import WantedTexts
 from aveyb_ir.data.wording import listed
 from aveyb_ir.errors import DataError
 
@@ -42,8 +44,8 @@ def read_training_rows(source: str | Path, *, corpus: str | Path | None = None) 
     far the only positive is above the negative, or a list of that for each negative; or, of a pair without negatives,
     1, or 0, which leaves the row out with a warning.
 
-    Rows with `positive_document_ids` and `negative_document_ids` need `corpus`, a source as of `read_documents`. It is
-    streamed; only the texts that rows name stay in memory. Documents that it lacks are left out with a warning.
+    Rows with `positive_document_ids` and `negative_document_ids`, as Tevatron has them since version 2, need `corpus`,
+    a source as of `read_documents`. Documents that it lacks are left out with a warning that names them and their rows.
 
     Other fields are not used; a logged warning names them. Rows with an empty anchor are left out with a warning. A
     negative that is, to the letter, a positive of its own row or of another row with the same anchor is dropped with a
@@ -62,17 +64,22 @@ def read_training_rows(source: str | Path, *, corpus: str | Path | None = None) 
     return kept
 
 
-def iter_training_rows(source: str | Path, *, corpus: str | Path | None = None) -> Iterator[TrainingRow]:
+def iter_training_rows(
+    source: str | Path, *, corpus: str | Path | None = None, folder: str | Path | None = None
+) -> Iterator[TrainingRow]:
     """Stream the rows of `read_training_rows`, for data larger than memory.
 
     Warnings, and the error about all malformed rows, come after the last row. Negatives are compared with the positives
     of their own row only; the whole set would have to be known to compare them with those of other rows.
 
+    Of a corpus, the texts that rows name are kept on the disk of `folder` while rows are read; None: that for temporary
+    files.
+
     Raises:
         DataError: as `read_training_rows`.
     """
     dropped: list[int] = []
-    for row in _rows(source, corpus):
+    for row in _rows(source, corpus, folder):
         kept = _without(row, row.positives)
         if kept is not row:
             dropped.append(row.line)
@@ -80,14 +87,18 @@ def iter_training_rows(source: str | Path, *, corpus: str | Path | None = None) 
     _report_dropped(source, dropped)
 
 
-def _rows(source: str | Path, corpus: str | Path | None) -> Iterator[TrainingRow]:
+def _rows(source: str | Path, corpus: str | Path | None, folder: str | Path | None = None) -> Iterator[TrainingRow]:
     files = dataset_files(source, splits=("train",)) if names_dataset(source) else [Path(source)]
-    texts = None if corpus is None else _texts(source, files, corpus)
-    report = RowReport(source, files)
+    documents = None if corpus is None else _documents(source, files, corpus, folder)
+    report = RowReport(source, files, corpus)
     for file in files:
         for number, parse in pair_records(file):
             try:
-                record = _joined(parse(), texts)
+                record = parse()
+                if POSITIVE_IDS in record:
+                    if documents is None:
+                        raise _without_corpus(place(file, number))
+                    record = with_texts(record, documents, partial(report.lack, file, number))
                 row = training_row(record, number)
             except LeftOutError as reason:
                 report.leave_out(file, number, reason)
@@ -99,23 +110,18 @@ def _rows(source: str | Path, corpus: str | Path | None) -> Iterator[TrainingRow
     report.finish()
 
 
-def _joined(record: dict[str, Any], texts: dict[str, str] | None) -> dict[str, Any]:
-    if POSITIVE_IDS not in record:
-        return record
-    if texts is None:
-        raise ValueError(f"{POSITIVE_IDS} names documents without their texts, expected a corpus that has them")
-    return with_texts(record, texts)
-
-
-def _texts(source: str | Path, files: Sequence[Path], corpus: str | Path) -> dict[str, str]:
-    """Texts of the documents that rows name by id, which takes a first pass over the rows."""
-    wanted = {id_ for file in files for _, parse in pair_records(file) for id_ in named_ids(parse)}
-    if not wanted:
+def _documents(source: str | Path, files: Sequence[Path], corpus: str | Path, folder: str | Path | None) -> WantedTexts:
+    documents = named_texts(files, corpus, folder)
+    if documents is None:
         raise DataError(f"{source} has no {POSITIVE_IDS}, expected some, since a corpus was given; leave it away")
-    texts = texts_of(corpus, wanted)
-    if absent := sorted(wanted - texts.keys()):
-        _logger.warning("%s has no text for these documents of %s: %s", corpus, source, listed(absent))
-    return texts
+    return documents
+
+
+def _without_corpus(where: str) -> DataError:
+    return DataError(
+        f"{where}: got {POSITIVE_IDS}, which name documents without their texts, expected the corpus that has them; "
+        "set data.corpus in the recipe, or pass corpus"
+    )
 
 
 def _without(row: TrainingRow, positives: Collection[str]) -> TrainingRow:

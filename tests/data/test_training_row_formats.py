@@ -127,7 +127,6 @@ def test_labelled_pairs_are_used_where_the_label_is_one(tmp_path: Path, caplog: 
         ({**PASSAGES, "positive_passages": [{"text": "a", "title": 3}]}, "positive_passages holds {'text'"),
         ({**PASSAGES, "positive_passages": [{"text": " "}]}, "positive_passages holds {'text'"),
         (PASSAGES, r"positive_passages is \[\], expected a text or a list of texts"),
-        ({**IDS, "positive_document_ids": ["1"]}, "positive_document_ids names documents without their texts, exp"),
     ],
 )
 def test_what_cannot_be_used_is_explained(tmp_path: Path, fields: dict[str, object], problem: str) -> None:
@@ -153,9 +152,45 @@ def test_ids_are_joined_with_their_corpus(tmp_path: Path, corpus: Path, caplog: 
     with caplog.at_level(logging.WARNING):
         rows = read_training_rows(tmp_path / "x.jsonl", corpus=corpus)
     assert rows == [TrainingRow("q", ("T p", "r"), ("n",), line=1), TrainingRow("q", ("r",), line=3)]
-    assert "has no text for these documents" in caplog.text
-    assert ": 4, gone" in caplog.text
+    lacking = "4 (line 1), gone (line 1), 4 (line 2), gone (line 2)"
+    assert f"{corpus} has no text for documents that {tmp_path / 'x.jsonl'} names: {lacking}" in caplog.text
     assert "left out rows without a positive that has a text in the corpus, lines 2" in caplog.text
+
+
+def test_documents_of_the_wrong_corpus_make_one_short_line(
+    tmp_path: Path, corpus: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    rows = [{**IDS, "positive_document_ids": ["3"], "negative_document_ids": [f"x{n}"]} for n in range(12)]
+    write_jsonl(tmp_path / "x.jsonl", rows)
+    assert [row.negatives for row in read_training_rows(tmp_path / "x.jsonl", corpus=corpus)] == [()] * 12
+    (message,) = (message for message in caplog.messages if "has no text for" in message)
+    assert message.endswith("x9 (line 10) and 2 more")
+
+
+def test_tevatrons_second_format_is_read_from_parquet_and_folders_as_from_lines(tmp_path: Path) -> None:
+    documents = [{"docid": str(n), "title": "", "text": f"text {n}", "image": None} for n in range(9)]
+    rows = [
+        {"query_id": str(n), "query": f"q{n}", "positive_document_ids": [str(n)], "negative_document_ids": ["7", "8"]}
+        for n in range(3)
+    ]
+    for name, records in (("corpus", documents), ("rows", rows)):
+        write_jsonl(tmp_path / f"{name}.jsonl", records)
+        (tmp_path / name).mkdir()
+        for shard in range(2):
+            pq.write_table(pa.Table.from_pylist(records[shard::2]), tmp_path / name / f"train-{shard}.parquet")
+    expected = [(f"q{n}", (f"text {n}",), ("text 7", "text 8")) for n in range(3)]
+    for names in (("rows.jsonl", "corpus.jsonl"), ("rows", "corpus"), ("rows.jsonl", "corpus")):
+        source, corpus = (tmp_path / name for name in names)
+        made = [(r.anchor, r.positives, r.negatives) for r in iter_training_rows(source, corpus=corpus)]
+        assert sorted(made) == expected
+
+
+def test_ids_without_their_corpus_are_refused_at_once(tmp_path: Path) -> None:
+    write_jsonl(tmp_path / "x.jsonl", [{"query": "q", "pos": "p"}, {**IDS, "positive_document_ids": ["1"]}])
+    with pytest.raises(
+        DataError, match=r"x\.jsonl line 2: got positive_document_ids, .*; set data\.corpus in the recipe"
+    ):
+        read_training_rows(tmp_path / "x.jsonl")
 
 
 def test_ids_of_the_wrong_kind_and_needless_corpora_are_refused(tmp_path: Path, corpus: Path) -> None:
