@@ -129,13 +129,16 @@ class DataSet(Section):
     beir: str | None = Field(None, description="folder in BEIR layout, or a data set on the Hub such as `BeIR/nq`")
     split: str = Field("train", description="judgements of `beir` to train on")
     pairs: str | None = Field(None, description="anchors and positives, from a file or the Hub, instead of `beir`")
+    corpus: str | None = Field(None, description="documents that `pairs` names by id, from a file, folder or the Hub")
     negatives: int | None = Field(None, ge=0, description="explicit negatives used per row, the first; absent: all")
     prompts: Prompts | None = Field(None, description="put before its texts; absent: those of the model")
     weight: PositiveFloat = Field(1.0, description="share of an epoch where `mixing` is weighted")
 
     @model_validator(mode="after")
     def _check(self) -> "DataSet":
-        return _exactly_one(self, "beir", "pairs")
+        _exactly_one(self, "beir", "pairs")
+        _check_corpus(self)
+        return self
 
 
 class DataSection(Section):
@@ -144,6 +147,7 @@ class DataSection(Section):
     beir: str | None = Field(None, description="folder in BEIR layout, or a data set on the Hub such as `BeIR/nq`")
     split: str = Field("train", description="judgements of `beir` to train on")
     pairs: str | None = Field(None, description="anchors and positives, from a file or the Hub, instead of `beir`")
+    corpus: str | None = Field(None, description="documents that `pairs` names by id, from a file, folder or the Hub")
     negatives: int | None = Field(None, ge=0, description="explicit negatives used per row, the first; absent: all")
     sets: list[DataSet] | None = Field(None, min_length=1, description="several data sets, instead of `beir`")
     mixing: Literal["proportional", "round_robin", "weighted"] = Field(
@@ -159,6 +163,7 @@ class DataSection(Section):
     @model_validator(mode="after")
     def _check(self) -> "DataSection":
         _exactly_one(self, "beir", "pairs", "sets")
+        _check_corpus(self)
         if self.eval_split is not None and self.eval_collection is None:
             raise ValueError("`eval_split` without `eval_beir`, whose split it is; set `eval_beir` or `beir`")
         return self
@@ -172,7 +177,13 @@ class DataSection(Section):
     def training_sets(self) -> list[DataSet]:
         """What is trained on, whether it was given as one data set or as several."""
         one = DataSet.model_construct(
-            beir=self.beir, split=self.split, pairs=self.pairs, negatives=self.negatives, prompts=None, weight=1.0
+            beir=self.beir,
+            split=self.split,
+            pairs=self.pairs,
+            corpus=self.corpus,
+            negatives=self.negatives,
+            prompts=None,
+            weight=1.0,
         )
         return self.sets or [one]
 
@@ -280,3 +291,8 @@ def _exactly_one(section: _SectionT, *names: str) -> _SectionT:
             f"{found} {' and '.join(f'`{name}`' for name in given or names)}; set exactly one of them, null unsets one"
         )
     return section
+
+
+def _check_corpus(section: DataSet | DataSection) -> None:
+    if section.corpus is not None and section.pairs is None:
+        raise ValueError("`corpus` without `pairs`, whose rows name its documents; set `pairs` beside it, or remove it")

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from aveyb_ir.config import Recipe, load_recipe
+from aveyb_ir.config import DataSection, Recipe, load_recipe
 from aveyb_ir.errors import RecipeError
 
 RECIPE = """
@@ -178,3 +178,13 @@ def test_every_field_is_explained_beside_the_recipes() -> None:
         assert section.annotation is not None
         for name in section.annotation.model_fields:
             assert f"`{section_name}.{name}" in text
+
+
+@pytest.mark.parametrize(
+    "data", [{"beir": "nq"}, {"sets": [{"pairs": "a"}]}, {"sets": [{"beir": "nq", "corpus": "c"}]}]
+)
+def test_a_corpus_belongs_to_pairs(data: dict[str, object]) -> None:
+    assert DataSection(pairs="a", corpus="c").training_sets[0].corpus == "c"
+    corpus = {} if "corpus" in str(data) else {"corpus": "c"}
+    with pytest.raises(ValueError, match="`corpus` without `pairs`"):
+        DataSection.model_validate(corpus | data)

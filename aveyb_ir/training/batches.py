@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 
-import numpy as np
 from sentence_transformers.base.sampler import DefaultBatchSampler
 
 from aveyb_ir.training.pairs import TrainingSet
@@ -22,7 +21,7 @@ class BalancedBatchSampler(DefaultBatchSampler):  # type: ignore[misc]
 
     def __init__(self, training_set: TrainingSet, batch_size: int, seed: int = 0) -> None:
         super().__init__(range(len(training_set)), batch_size=batch_size, drop_last=False, seed=seed)
-        self._anchors = np.array([pair.anchor for pair in training_set.pairs])
+        self._anchors = training_set.pairs.anchors
         self._mixture = training_set.mixture
 
     def __len__(self) -> int:

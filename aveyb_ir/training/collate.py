@@ -1,8 +1,8 @@
 """From pairs to tensors: texts are tokenized once, and each batch holds each of its documents once."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from itertools import groupby, islice
-from operator import itemgetter
+from array import array
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,54 +10,66 @@ import numpy.typing as npt
 import torch
 from sentence_transformers import SentenceTransformer
 
+from aveyb_ir.data import DiskRows
 from aveyb_ir.training.loss import IGNORED, NEGATIVE, POSITIVE
 from aveyb_ir.training.pairs import Pair, TrainingSet
 from aveyb_ir.training.processes import Processes
+from aveyb_ir.training.prompted_texts import PromptedTexts
 
-_TOKENIZE_AT_ONCE = 1024
+_PADDED_CHARACTERS_AT_ONCE = 1 << 19
 
 
 class TokenTable:
-    """The tokens of a list of texts, made by the model's own preprocessing, kept flat.
+    """The tokens of a list of texts, made by the model's own preprocessing, kept flat on disk.
 
     Args:
         model: gives tokenizer, length limit and special tokens.
-        texts: row i of the table is `texts[i]`.
+        texts: row i of the table is the i-th; read once.
         prompts: put before each of them.
+        folder: on whose disk the tokens are; None: the one for temporary files.
 
     Attributes:
         lengths: tokens of each text, int64.
         num_cut: texts that were longer than the model's length limit and lost their end.
     """
 
-    def __init__(self, model: SentenceTransformer, texts: Sequence[str], prompts: Sequence[str]) -> None:
-        rows: list[npt.NDArray[np.int32]] = []
+    def __init__(
+        self, model: SentenceTransformer, texts: Iterable[str], prompts: Iterable[str], folder: Path | None = None
+    ) -> None:
+        lengths = array("q")
+        self._tokens = DiskRows(folder)
         self.num_cut = 0
         for prompt, block in _blocks(texts, prompts):
             encoded = model.preprocess(block, prompt=prompt or None)
             ids, kept = encoded["input_ids"].numpy().astype(np.int32), encoded["attention_mask"].numpy().astype(bool)
-            rows += [row[mask] for row, mask in zip(ids, kept, strict=True)]
+            for row, mask in zip(ids, kept, strict=True):
+                self._tokens.append(row[mask].tobytes())
+            lengths.extend(kept.sum(axis=1).tolist())
             self.num_cut += sum(bool(encoding.overflowing) for encoding in encoded.encodings)
-        self.lengths = np.array([len(row) for row in rows])
-        self._ends = np.cumsum(self.lengths)
-        self._tokens = np.concatenate(rows)
+        self.lengths = np.array(lengths, np.int64)
 
     def padded(self, rows: Sequence[int], pad_id: int) -> dict[str, torch.Tensor]:
         """`input_ids` and `attention_mask`, int64 (rows, longest of them), padded on the right."""
         lengths = self.lengths[rows]
         mask = np.arange(lengths.max()) < lengths[:, None]
         ids = np.full(mask.shape, pad_id, dtype=np.int64)
-        ids[mask] = np.concatenate(
-            [self._tokens[self._ends[row] - self.lengths[row] : self._ends[row]] for row in rows]
-        )
+        ids[mask] = np.frombuffer(b"".join(self._tokens[row] for row in rows), np.int32)
         return {"input_ids": torch.from_numpy(ids), "attention_mask": torch.from_numpy(mask.astype(np.int64))}
 
 
-def _blocks(texts: Sequence[str], prompts: Sequence[str]) -> Iterator[tuple[str, list[str]]]:
-    """Texts in their order, a number at once and of one prompt each."""
-    for prompt, run in groupby(zip(prompts, texts, strict=True), key=itemgetter(0)):
-        while block := [text for _, text in islice(run, _TOKENIZE_AT_ONCE)]:
-            yield prompt, block
+def _blocks(texts: Iterable[str], prompts: Iterable[str]) -> Iterator[tuple[str, list[str]]]:
+    """Texts in their order, of one prompt each and as many at once as padding to the longest leaves small."""
+    block: list[str] = []
+    block_prompt, longest = "", 0
+    for text, prompt in zip(texts, prompts, strict=True):
+        longest = max(longest, len(text))
+        if block and (prompt != block_prompt or (len(block) + 1) * longest > _PADDED_CHARACTERS_AT_ONCE):
+            yield block_prompt, block
+            block, longest = [], len(text)
+        block_prompt = prompt
+        block.append(text)
+    if block:
+        yield block_prompt, block
 
 
 class PairCollator:
@@ -84,8 +96,8 @@ class PairCollator:
     ) -> None:
         self.training_set = training_set
         self.processes = processes or Processes()
-        self.anchors = _table(model, "query", training_set.anchors, training_set.anchor_prompts)
-        self.documents = _table(model, "document", training_set.documents, training_set.document_prompts)
+        self.anchors = _table(model, "query", training_set.anchors, training_set.folder)
+        self.documents = _table(model, "document", training_set.documents, training_set.folder)
         self._pad_id = model.tokenizer.pad_token_id or 0
 
     def __call__(self, features: Sequence[Mapping[str, int]]) -> dict[str, Any]:
@@ -105,9 +117,10 @@ class PairCollator:
         return batch
 
 
-def _table(model: SentenceTransformer, role: str, texts: Sequence[str], prompts: Sequence[str | None]) -> TokenTable:
+def _table(model: SentenceTransformer, role: str, texts: PromptedTexts, folder: Path | None) -> TokenTable:
     usual = model.prompts.get(role, "")
-    return TokenTable(model, texts, [usual if prompt is None else prompt for prompt in prompts])
+    prompts = (usual if prompt is None else prompt for prompt in texts.prompts)
+    return TokenTable(model, texts, prompts, folder)
 
 
 def candidates(
@@ -115,13 +128,14 @@ def candidates(
 ) -> tuple[list[int], npt.NDArray[np.int8]]:
     """The documents of a batch, longest first, and what each of them is to each pair; labels (pairs, documents)."""
     found = dict.fromkeys([pair.positive for pair in pairs] + [n for pair in pairs for n in pair.negatives])
-    for pair in pairs:
-        if found.keys() <= training_set.positives[pair.anchor]:
+    known = [training_set.positives[pair.anchor] for pair in pairs]
+    for pair, positives in zip(pairs, known, strict=True):
+        if found.keys() <= positives:
             found[training_set.spare_negative(pair)] = None
     documents = sorted(found, key=lambda document: -lengths[document])
     columns = {document: column for column, document in enumerate(documents)}
     labels = np.full((len(pairs), len(documents)), NEGATIVE, dtype=np.int8)
-    for row, pair in zip(labels, pairs, strict=True):
-        row[[columns[document] for document in training_set.positives[pair.anchor] if document in columns]] = IGNORED
+    for row, pair, positives in zip(labels, pairs, known, strict=True):
+        row[[columns[document] for document in positives if document in columns]] = IGNORED
         row[columns[pair.positive]] = POSITIVE
     return documents, labels

@@ -21,7 +21,7 @@ from aveyb_ir.training.curve import CURVE_FILE, plot_curve
 from aveyb_ir.training.development import DevelopmentSet
 from aveyb_ir.training.lora import ADAPTER_FOLDER, LoraAdditions
 from aveyb_ir.training.model import build_sentence_transformer
-from aveyb_ir.training.output import RECORD_FILE, check_output, checkpoints_folder, published_folder
+from aveyb_ir.training.output import RECORD_FILE, check_output, checkpoints_folder, data_folder, published_folder
 from aveyb_ir.training.pairs import TrainingSet
 from aveyb_ir.training.processes import Processes, joined_processes
 from aveyb_ir.training.progress import LossLog, loading_bars
@@ -107,7 +107,7 @@ def train(
     check_device(recipe.train.device, recipe.train.dtype)
     check_output(folder, overwrite=overwrite, resume=resume)
     evaluator = load_development_set(recipe.data)
-    training_set = load_training_set(recipe.data)
+    training_set = load_training_set(recipe.data, data_folder(folder))
     set_seed(recipe.train.seed)
     with loading_bars():
         model = _start(recipe, training_set)  # alone, since only the first of joined processes may save models

@@ -45,7 +45,7 @@ class Mixture:
         """Batches of at most `batch_size` pairs in an epoch."""
         return sum(self._counts(batch_size))
 
-    def batches(self, batch_size: int, anchors: Rows, *, seed: int, epoch: int) -> list[Rows]:
+    def batches(self, batch_size: int, anchors: npt.NDArray[np.integer], *, seed: int, epoch: int) -> list[Rows]:
         """The batches of an epoch, which depend on seed and epoch only.
 
         Pairs are dealt like cards, so that those of one anchor land in different batches as far as they can, batches of

@@ -36,6 +36,11 @@ def check_output(output: Path, *, overwrite: bool, resume: bool) -> None:
         )
 
 
+def data_folder(output: Path) -> Path:
+    """The folder on whose disk a run keeps what does not fit into memory: the nearest around its result that exists."""
+    return next(folder for folder in output.absolute().parents if folder.is_dir())
+
+
 @contextmanager
 def published_folder(output: Path) -> Iterator[Path]:
     """A folder to write into, which takes the place of `output` when the block ends without an error."""

@@ -1,18 +1,28 @@
 """What is trained on: anchors with one positive each, over tables of distinct texts.
 
 Texts are compared as they were read, before a tokenizer may cut them. A document that is a known positive of an anchor,
-in whichever row, is never a negative for that anchor.
+in whichever row, is never a negative for that anchor. Texts are on disk; what memory holds does not grow with their
+length.
 """
 
 import hashlib
-from collections import defaultdict
-from collections.abc import Mapping, Sequence
+import logging
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Literal
 
-from aveyb_ir.data import TrainingRow
+import numpy as np
+
+from aveyb_ir.data import DiskTexts, TextTable, TrainingRow, listed
+from aveyb_ir.data.disk_rows import as_bytes
 from aveyb_ir.errors import DataError
 from aveyb_ir.training.mixing import Mixture
+from aveyb_ir.training.pair_rows import KnownPositives, NumberedRows
+from aveyb_ir.training.prompted_texts import PromptedTexts
+from aveyb_ir.training.ragged import Numbers, Ragged
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,18 +35,67 @@ class Pair:
 
 
 @dataclass(frozen=True)
+class Pairs:
+    """All pairs of a training set, in arrays; `pairs[i]` is a `Pair`.
+
+    Attributes:
+        anchors: of each pair, int32.
+        positives: of each pair, int32.
+        rows: the row that each pair is of, int32.
+        negatives: of each row.
+    """
+
+    anchors: Numbers
+    positives: Numbers
+    rows: Numbers
+    negatives: Ragged
+
+    def __len__(self) -> int:
+        return len(self.anchors)
+
+    def __getitem__(self, pair: int) -> Pair:
+        negatives = self.negatives[self.rows[pair]]
+        return Pair(int(self.anchors[pair]), int(self.positives[pair]), tuple(negatives.tolist()))
+
+    def __iter__(self) -> Iterator[Pair]:
+        return (self[pair] for pair in range(len(self)))
+
+
+@dataclass(frozen=True)
+class Positives:
+    """The documents whose texts any row calls a positive of an anchor, whatever the prompts.
+
+    Attributes:
+        of_texts: documents, for each text of an anchor.
+        anchors: what is asked for.
+    """
+
+    of_texts: Ragged
+    anchors: PromptedTexts
+
+    def __len__(self) -> int:
+        return len(self.anchors)
+
+    def __getitem__(self, anchor: int) -> frozenset[int]:
+        return frozenset(self.of_texts[self.anchors.number(anchor)].tolist())
+
+    def __iter__(self) -> Iterator[frozenset[int]]:
+        return (self[anchor] for anchor in range(len(self)))
+
+
+@dataclass(frozen=True)
 class RowSource:
     """Rows of one data set, and how they are used.
 
     Attributes:
-        rows: as read.
+        rows: as read; a stream is read once.
         name: names the data set in messages.
         max_negatives: explicit negatives used of a row, the first; None: all.
         query_prompt: put before its anchors; None: the model's own.
         document_prompt: put before its documents; None: the model's own.
     """
 
-    rows: Sequence[TrainingRow]
+    rows: Iterable[TrainingRow]
     name: str = "training rows"
     max_negatives: int | None = None
     query_prompt: str | None = None
@@ -47,30 +106,27 @@ class RowSource:
 class TrainingSet:
     """Every distinct anchor and document once, and the pairs that refer to them.
 
-    A text under two prompts is two entries of a table, but the same text: `positives[a]` holds the documents whose
-    texts any row calls a positive of anchor `a`, whatever the prompts.
+    A text under two prompts is two entries of a table, but the same text.
 
     Attributes:
-        anchors: texts.
-        documents: texts.
+        anchors: texts, with their prompts; a prompt of None is the model's.
+        documents: likewise.
         pairs: of all data sets, those of the first first.
-        positives: of each anchor.
-        anchor_prompts: the prompt of each anchor; None: the model's.
-        document_prompts: the same for documents.
+        positives: `positives[a]` holds the positives of anchor `a`.
         mixture: how the data sets share an epoch.
+        folder: on whose disk the texts are; None: the folder for temporary files.
     """
 
-    anchors: tuple[str, ...]
-    documents: tuple[str, ...]
-    pairs: tuple[Pair, ...]
-    positives: tuple[frozenset[int], ...]
-    anchor_prompts: tuple[str | None, ...]
-    document_prompts: tuple[str | None, ...]
+    anchors: PromptedTexts
+    documents: PromptedTexts
+    pairs: Pairs
+    positives: Positives
     mixture: Mixture
+    folder: Path | None = None
 
     @classmethod
     def from_rows(
-        cls, rows: Sequence[TrainingRow], *, source: str = "training rows", max_negatives: int | None = None
+        cls, rows: Iterable[TrainingRow], *, source: str = "training rows", max_negatives: int | None = None
     ) -> "TrainingSet":
         """Make a training set of one data set; see `from_sources`."""
         return cls.from_sources([RowSource(rows, source, max_negatives)])
@@ -83,53 +139,36 @@ class TrainingSet:
         mixing: Literal["proportional", "round_robin", "weighted"] = "proportional",
         weights: Sequence[float] = (),
         single: bool = False,
+        folder: Path | None = None,
     ) -> "TrainingSet":
-        """Make one pair of every positive of every row; the keywords are those of `Mixture`.
+        """Make one pair of every positive of every row; the other keywords are those of `Mixture`.
 
         A row with fewer than `max_negatives` explicit negatives trains with the fewer; of a row with more, the first
-        are used. Explicit negatives that are a positive of the same anchor elsewhere are left out.
+        are used. Explicit negatives that are a positive of the same anchor elsewhere are left out, with a warning.
 
         Raises:
             DataError: a source without rows, or an anchor for which no document of the whole set could be a negative;
                 names the source and the line.
         """
-        for source in sources:
-            if not source.rows:
-                raise DataError(
-                    f"{source.name}: got no rows, expected at least 2 pairs; check that the file is the right one"
-                )
-        anchors, documents = _Table(), _Table()
-        texts = _texts_of_positives(sources)
-        pairs: list[Pair] = []
-        sizes: list[int] = []
-        for source in sources:
-            for row in source.rows:
-                documents.add(row.positives, source.document_prompt)
-        for source in sources:
-            before = len(pairs)
-            for row in source.rows:
-                (anchor,) = anchors.add([row.anchor], source.query_prompt)
-                usable = [text for text in row.negatives if text not in texts[row.anchor]]
-                negatives = tuple(documents.add(usable[: source.max_negatives], source.document_prompt))
-                pairs += [
-                    Pair(anchor, positive, negatives)
-                    for positive in documents.add(row.positives, source.document_prompt)
-                ]
-            sizes.append(len(pairs) - before)
-        known = tuple(
-            frozenset(entry for text in texts[anchor] for entry in documents.entries_of[text])
-            for anchor in anchors.texts
-        )
-        _check_negatives(sources, texts, len(documents.entries_of))
-        return cls(
-            anchors.texts,
-            documents.texts,
-            tuple(pairs),
-            known,
-            anchors.prompts,
-            documents.prompts,
-            Mixture(tuple(sizes), mixing, tuple(weights), single),
-        )
+        anchor_texts, document_texts = TextTable(folder), TextTable(folder)
+        sets = [_read(source, anchor_texts, document_texts) for source in sources]
+        known = KnownPositives(sets, len(document_texts.texts))
+        anchors = PromptedTexts(anchor_texts.texts, [source.query_prompt for source in sources])
+        documents = PromptedTexts(document_texts.texts, [source.document_prompt for source in sources])
+        positives = [
+            documents.add(rows.positives.values, source.document_prompt)
+            for source, rows in zip(sources, sets, strict=True)
+        ]
+        of_anchors, negatives = [], []
+        for source, rows in zip(sources, sets, strict=True):
+            of_anchors.append(anchors.add(rows.anchors, source.query_prompt).repeat(rows.positives.counts))
+            negatives.append(_negatives(source, rows, known, documents))
+        answers = known.by_anchor(len(anchor_texts.texts))
+        _check_negatives(sources, sets, answers, documents.num_texts, anchor_texts.texts)
+        owners = Ragged.joined([rows.positives for rows in sets]).owners()
+        pairs = Pairs(np.concatenate(of_anchors), np.concatenate(positives), owners, Ragged.joined(negatives))
+        mixture = Mixture(tuple(map(len, positives)), mixing, tuple(weights), single)
+        return cls(anchors, documents, pairs, Positives(documents.entries(answers), anchors), mixture, folder)
 
     def __len__(self) -> int:
         return len(self.pairs)
@@ -137,7 +176,7 @@ class TrainingSet:
     @property
     def num_negatives(self) -> int:
         """Explicit negatives of all pairs together."""
-        return sum(len(pair.negatives) for pair in self.pairs)
+        return int(self.pairs.negatives.counts[self.pairs.rows].sum())
 
     @property
     def fingerprint(self) -> str:
@@ -145,12 +184,13 @@ class TrainingSet:
         digest = hashlib.sha256()
         for table in (self.anchors, self.documents):
             for text in table:
-                data = text.encode("utf-8", "surrogatepass")
+                data = as_bytes(text)
                 digest.update(len(data).to_bytes(8, "little") + data)
         for pair in self.pairs:
             digest.update(repr((pair.anchor, pair.positive, pair.negatives)).encode())
-        if len(self.mixture.sizes) > 1 or any(map(bool, (*self.anchor_prompts, *self.document_prompts))):
-            digest.update(repr((self.mixture, self.anchor_prompts, self.document_prompts)).encode())
+        prompts = tuple(self.anchors.prompts), tuple(self.documents.prompts)
+        if len(self.mixture.sizes) > 1 or any(map(any, prompts)):
+            digest.update(repr((self.mixture, *prompts)).encode())
         return digest.hexdigest()
 
     def spare_negative(self, pair: Pair) -> int:
@@ -160,46 +200,35 @@ class TrainingSet:
         return next(i % total for i in range(pair.positive + 1, pair.positive + total) if i % total not in known)
 
 
-class _Table:
-    """Numbers texts under their prompts in the order in which they are first met."""
-
-    def __init__(self) -> None:
-        self._numbers: dict[tuple[str, str | None], int] = {}
-        self.entries_of: defaultdict[str, list[int]] = defaultdict(list)
-
-    def add(self, texts: Sequence[str], prompt: str | None) -> list[int]:
-        """The entries of these texts, each once; new ones are made as needed."""
-        for text in texts:
-            if (text, prompt) not in self._numbers:
-                self.entries_of[text].append(len(self._numbers))
-                self._numbers[text, prompt] = len(self._numbers)
-        return [self._numbers[text, prompt] for text in dict.fromkeys(texts)]
-
-    @property
-    def texts(self) -> tuple[str, ...]:
-        return tuple(text for text, _ in self._numbers)
-
-    @property
-    def prompts(self) -> tuple[str | None, ...]:
-        return tuple(prompt for _, prompt in self._numbers)
+def _read(source: RowSource, anchors: TextTable, documents: TextTable) -> NumberedRows:
+    rows = NumberedRows.read(source.rows, anchors, documents)
+    if not len(rows):
+        raise DataError(f"{source.name}: got no rows, expected at least 2 pairs; check that the file is the right one")
+    return rows
 
 
-def _texts_of_positives(sources: Sequence[RowSource]) -> Mapping[str, set[str]]:
-    """What any row calls a positive of an anchor, by its text."""
-    positives: defaultdict[str, set[str]] = defaultdict(set)
-    for source in sources:
-        for row in source.rows:
-            positives[row.anchor].update(row.positives)
-    return positives
+def _negatives(source: RowSource, rows: NumberedRows, known: KnownPositives, documents: PromptedTexts) -> Ragged:
+    usable, lines = known.usable_negatives(rows, source.max_negatives)
+    if len(lines):
+        logger.warning(
+            "%s: dropped negatives that are positives of their anchor, lines %s", source.name, listed(lines.tolist())
+        )
+    return Ragged(usable.bounds, documents.add(usable.values, source.document_prompt))
 
 
-def _check_negatives(sources: Sequence[RowSource], positives: Mapping[str, set[str]], num_texts: int) -> None:
+def _check_negatives(
+    sources: Sequence[RowSource],
+    sets: Sequence[NumberedRows],
+    answers: Ragged,
+    num_texts: int,
+    anchor_texts: DiskTexts,
+) -> None:
     """Refuse an anchor that every document answers: each positive is a document, so equal counts leave no negative."""
-    for source in sources:
-        for row in source.rows:
-            if len(positives[row.anchor]) == num_texts:
-                raise DataError(
-                    f"{source.name} line {row.line}: got no negative for {row.anchor[:60]!r}, whose positives are all "
-                    f"{num_texts} documents of the set, expected at least one other document; "
-                    "add rows with other anchors or explicit negatives"
-                )
+    answered_by_all = answers.counts == num_texts
+    for source, rows in zip(sources, sets, strict=True):
+        for row in np.flatnonzero(answered_by_all[rows.anchors])[:1]:
+            raise DataError(
+                f"{source.name} line {rows.lines[row]}: got no negative for {anchor_texts[rows.anchors[row]][:60]!r}, "
+                f"whose positives are all {num_texts} documents of the set, expected at least one other document; "
+                "add rows with other anchors or explicit negatives"
+            )

@@ -32,7 +32,7 @@ def read_rows(section: RowsSection) -> list[TrainingRow]:
         DataError: the files are missing or malformed, or there are no rows.
     """
     if section.pairs is not None:
-        rows = read_training_rows(section.pairs)
+        rows = read_training_rows(section.pairs, corpus=section.corpus)
     else:
         assert section.beir is not None  # a checked recipe has it where it has no pairs
         rows = training_rows_from_beir(open_collection(section.beir), section.split)

@@ -1,34 +1,41 @@
 """What the data section of a recipe names, read."""
 
 from collections.abc import Iterator
+from pathlib import Path
 
 from aveyb_ir.config import DataSection, DataSet
-from aveyb_ir.data import open_collection, read_training_rows, training_rows_from_beir
+from aveyb_ir.data import iter_training_rows, iter_training_rows_from_beir, open_collection
 from aveyb_ir.training.development import DevelopmentSet
 from aveyb_ir.training.pairs import RowSource, TrainingSet
 
 
-def load_training_set(data: DataSection) -> TrainingSet:
-    """The pairs to train on.
+def load_training_set(data: DataSection, folder: Path | None = None) -> TrainingSet:
+    """The pairs to train on, read as streams.
+
+    Args:
+        data: of a recipe.
+        folder: on whose disk texts are kept; None: that for temporary files.
 
     Raises:
         DataError: the files are missing or malformed, or some anchor can have no negative.
     """
     sets = data.training_sets
     return TrainingSet.from_sources(
-        [_rows(one) for one in sets],
+        [_rows(one, folder) for one in sets],
         mixing=data.mixing,
         weights=[one.weight for one in sets],
         single=data.batches == "single",
+        folder=folder,
     )
 
 
-def _rows(data: DataSet) -> RowSource:
+def _rows(data: DataSet, folder: Path | None) -> RowSource:
     if data.pairs is not None:
-        rows, name = read_training_rows(data.pairs), data.pairs
+        rows, name = iter_training_rows(data.pairs, corpus=data.corpus, folder=folder), data.pairs
     else:
         assert data.beir is not None  # a checked recipe has it where it has no pairs
-        rows, name = training_rows_from_beir(open_collection(data.beir), data.split), f"{data.beir} split {data.split}"
+        rows = iter_training_rows_from_beir(open_collection(data.beir), data.split, folder=folder)
+        name = f"{data.beir} split {data.split}"
     prompts = (None, None) if data.prompts is None else (data.prompts.query, data.prompts.document)
     return RowSource(rows, name, data.negatives, *prompts)
 

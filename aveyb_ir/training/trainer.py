@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from accelerate.data_loader import prepare_data_loader
 from datasets import Dataset
@@ -58,7 +59,7 @@ class ContrastiveTrainer(SentenceTransformerTrainer):  # type: ignore[misc]
         super().__init__(
             model=model,
             args=_arguments(section, Schedule.of(section, training_set), model, folder),
-            train_dataset=Dataset.from_dict({"pair": range(len(training_set))}),
+            train_dataset=Dataset.from_dict({"pair": np.arange(len(training_set))}),
             loss=InBatchNegativesLoss(
                 model,
                 scale=section.scale,

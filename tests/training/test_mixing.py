@@ -99,7 +99,7 @@ def test_a_positive_in_one_set_is_no_negative_in_another_whatever_the_prompts() 
     }
     assert known["q"] == {"d", "f"}
     assert [training_set.documents[n] for n in training_set.pairs[2].negatives] == ["g"]
-    assert list(zip(training_set.anchors, training_set.anchor_prompts, strict=True)) == [
+    assert list(zip(training_set.anchors, training_set.anchors.prompts, strict=True)) == [
         ("q", "ask: "),
         ("other", "ask: "),
         ("q", None),
