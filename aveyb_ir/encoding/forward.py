@@ -76,7 +76,8 @@ class WholeForward:
 
     def _pooled(self, states: Any) -> torch.Tensor:
         means = self._model[1].pooling_mode == "mean"
-        return states.mean_of_texts() if means else states.first_of_texts()
+        pooled: torch.Tensor = states.mean_of_texts() if means else states.first_of_texts()
+        return pooled
 
     def _finish(self, pooled: torch.Tensor) -> NDArray[np.float32]:
         """Run the modules after the pooling."""
