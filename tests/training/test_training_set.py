@@ -9,9 +9,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from aveyb_ir.data import TrainingRow
+from aveyb_ir.config import DataSection
+from aveyb_ir.data import TrainingRow, write_jsonl
 from aveyb_ir.errors import DataError
 from aveyb_ir.training.pairs import RowSource, TrainingSet
+from aveyb_ir.training.sources import load_training_set
 
 Entry = tuple[str, str | None]
 
@@ -132,3 +134,31 @@ def test_memory_follows_the_number_of_texts_and_not_their_length(tmp_path: Path)
     assert (many - short) / (1200 * 5) < 100  # bytes for a text
     texts = sum(len(text) for row in rows_of(1200, 200) for text in (*row.positives, *row.negatives))
     assert many - short < texts / 10
+
+
+def test_ids_beside_a_corpus_make_the_same_set_as_passages_in_the_rows(tmp_path: Path) -> None:
+    passages = {str(n): {"docid": str(n), "title": f"T{n}", "text": f"text {n}"} for n in range(8)}
+    named = [(["0", "1"], ["2", "3"]), (["4"], []), (["5"], ["0", "7"])]
+    write_jsonl(tmp_path / "corpus.jsonl", passages.values())
+    write_jsonl(
+        tmp_path / "ids.jsonl",
+        [
+            {"query_id": n, "query": f"q{n}", "positive_document_ids": positives, "negative_document_ids": negatives}
+            for n, (positives, negatives) in enumerate(named)
+        ],
+    )
+    write_jsonl(
+        tmp_path / "passages.jsonl",
+        [
+            {
+                "query": f"q{n}",
+                "positive_passages": [passages[id_] for id_ in positives],
+                "negative_passages": [passages[id_] for id_ in negatives],
+            }
+            for n, (positives, negatives) in enumerate(named)
+        ],
+    )
+    ids = DataSection(pairs=str(tmp_path / "ids.jsonl"), corpus=str(tmp_path / "corpus.jsonl"))
+    made = load_training_set(ids, tmp_path)
+    assert made.fingerprint == load_training_set(DataSection(pairs=str(tmp_path / "passages.jsonl"))).fingerprint
+    assert made.num_negatives == 6
