@@ -38,6 +38,7 @@ class CorpusSurvey:
         num_documents: Counted.
         num_characters: Of all texts, counted.
         stored_bytes: UTF-8 bytes of all ids, titles, texts and metadata, counted.
+        id_bytes: UTF-8 bytes of all ids, counted.
         texts: The sampled texts; all of them, in order, where the corpus is no larger than the sample.
         full_lengths: (texts,) tokens of each before any cut.
         lengths: (texts,) tokens that the encoder uses of each.
@@ -48,6 +49,7 @@ class CorpusSurvey:
     num_documents: int
     num_characters: int
     stored_bytes: int
+    id_bytes: int
     texts: list[str]
     full_lengths: NDArray[np.int64]
     lengths: NDArray[np.int64]
@@ -108,7 +110,7 @@ def survey_corpus(
         raise ValueError(f"sample is {sample}; expected at least 1 text.")
     generator = random.Random(seed)
     texts: list[str] = []
-    longest, num_documents, num_characters, stored_bytes = "", 0, 0, 0
+    longest, num_documents, num_characters, stored_bytes, id_bytes = "", 0, 0, 0, 0
     for document in documents:
         text = document.full_text
         place = num_documents if num_documents < sample else generator.randrange(num_documents + 1)
@@ -118,12 +120,13 @@ def survey_corpus(
         num_documents += 1
         num_characters += len(text)
         stored_bytes += _stored_bytes(document)
+        id_bytes += len(document.id.encode("utf-8", "surrogatepass"))
     counts = token_counts(encoder, [*texts, longest])
     full_lengths = counts[:-1]
     limit = encoder.max_length
     lengths = full_lengths if limit is None else np.minimum(full_lengths, limit)
     return CorpusSurvey(
-        num_documents, num_characters, stored_bytes, texts, full_lengths, lengths, longest, int(counts.max())
+        num_documents, num_characters, stored_bytes, id_bytes, texts, full_lengths, lengths, longest, int(counts.max())
     )
 
 

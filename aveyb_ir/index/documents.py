@@ -5,7 +5,7 @@ import json
 import sqlite3
 import threading
 import weakref
-from collections.abc import Container, Iterable, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -82,6 +82,10 @@ class DocumentTable:
         """The ids of these rows; rows that are not here are left out."""
         sql = "SELECT row, d.id FROM json_each(?) AS wanted JOIN documents AS d ON row = wanted.value"
         return dict(self._query(sql, [json.dumps(list(rows))]))
+
+    def all_ids(self) -> Iterator[tuple[int, str]]:
+        """Row and id of every document, by row, for the one thread that fills the table."""
+        yield from self._connection.execute("SELECT row, id FROM documents ORDER BY row")
 
     def rows(self, ids: Sequence[str]) -> list[tuple[str, int]]:
         """Every row of each of these ids, as (id, row) pairs in no particular order."""

@@ -15,7 +15,7 @@ from aveyb_ir.index.documents import DocumentTable, document_digest, live_rows
 from aveyb_ir.index.durable import FileInfo, replace_file
 from aveyb_ir.index.faiss_gpu import FaissDevice
 from aveyb_ir.index.layout import Layout
-from aveyb_ir.index.manifest import DeletedInfo, Manifest, SegmentInfo
+from aveyb_ir.index.manifest import FORMAT, DeletedInfo, Manifest, SegmentInfo
 from aveyb_ir.index.named_specs import Spec, settled
 from aveyb_ir.index.segment import Batch, Segment, open_segments
 from aveyb_ir.index.segment_writer import SegmentWriter
@@ -80,13 +80,14 @@ class Draft:
                 f"no documents for the new index {self._layout.root}; expected at least one: check the corpus"
             )
         has_one = len(self._segments) + (self._new is not None) <= 1
-        if has_one and not self._deleted and self._spec == self._base.spec:
+        if has_one and not self._deleted and (self._spec, self._base.format) == (self._base.spec, FORMAT):
             self._compact = False  # nothing to gain
         if self._new is None and self._deleted == self._old_deleted and not self._compact:
             return
         segments, deleted = self._written()
         manifest = replace(
             self._base,
+            format=FORMAT,
             updated=timestamp(),
             generation=self._base.generation + 1,
             next_row=self.next_row,

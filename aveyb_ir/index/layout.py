@@ -5,6 +5,7 @@
     DIR/deleted-000003.npy          int64 rows of the documents deleted since their segment was written, ascending
     DIR/segment-000001/             documents and their vectors, written once and never changed
         documents.sqlite            row, id, title, text and metadata of each document
+        ids.npy                     the ids once more, by row, as `IdFile` maps them; none in indexes of format 2
         embeddings.npy              float32 (vectors, dimension), unit length; zero vectors stay zero
         parts.npy                   for each vector: the row of its document and the characters it stands for
         faiss.index                 the FAISS index over embeddings.npy; none where all of them are compared
@@ -40,6 +41,11 @@ class SegmentLayout:
         return self.folder / "documents.sqlite"
 
     @property
+    def ids(self) -> Path:
+        """Array file of the ids."""
+        return self.folder / "ids.npy"
+
+    @property
     def embeddings(self) -> Path:
         """Array file of the vectors."""
         return self.folder / "embeddings.npy"
@@ -57,7 +63,7 @@ class SegmentLayout:
     @property
     def files(self) -> tuple[Path, ...]:
         """All files that a segment can have."""
-        return (self.documents, self.embeddings, self.parts, self.faiss)
+        return (self.documents, self.ids, self.embeddings, self.parts, self.faiss)
 
 
 @dataclass(frozen=True, slots=True)

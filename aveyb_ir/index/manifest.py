@@ -15,11 +15,12 @@ from aveyb_ir.index.identity import EncoderIdentity
 from aveyb_ir.index.layout import DELETED_NAME, SEGMENT_NAME, Layout, SegmentLayout
 from aveyb_ir.index.spec import FLAT, IndexSpec
 
-FORMAT = 2
+FORMAT = 3
+_READ = (2, FORMAT)  # 2 has no files of ids
 
 Granularity = Literal["document", "chunk", "both"]
 _SEGMENT_FILES = {path.name for path in SegmentLayout(Path()).files}
-_FAISS_FILE = SegmentLayout(Path()).faiss.name
+_FAISS_FILE, _ID_FILE = SegmentLayout(Path()).faiss.name, SegmentLayout(Path()).ids.name
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +38,7 @@ class SegmentInfo:
     def __post_init__(self) -> None:
         # Names become paths, and the manifest may come from anyone.
         expected = _SEGMENT_FILES - ({_FAISS_FILE} if self.is_flat else set())
-        if not SEGMENT_NAME.fullmatch(self.name) or set(self.files) != expected:
+        if not SEGMENT_NAME.fullmatch(self.name) or {*self.files, _ID_FILE} != expected:
             raise ValueError(f"segment {self.name!r} with files {sorted(self.files)}, expected {sorted(expected)}")
 
     @property
@@ -95,9 +96,9 @@ class Manifest:
             version = fields["format"]
         except (ValueError, KeyError, TypeError) as error:
             raise _damaged(layout.manifest, f"not a manifest ({error})") from error
-        if version != FORMAT:
+        if version not in _READ:
             raise IndexDirError(
-                f"{layout.manifest}: index format {version}, expected {FORMAT}; "
+                f"{layout.manifest}: index format {version}, expected {' or '.join(map(str, _READ))}; "
                 f"open it with aveyb_ir {fields.get('package_version')}, which wrote it, or build it again"
             )
         return _validated(layout.manifest, fields)

@@ -3,6 +3,7 @@
 import logging
 import os
 from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -164,7 +165,7 @@ class IndexDir:
         ids: list[str] = []
         for segment in self._segments:
             rows = segment.live_rows()
-            found = segment.table.ids(rows)
+            found = segment.ids(rows)
             if len(found) != len(rows):
                 raise self._damaged(f"{len(rows) - len(found)} of {len(rows)} vectors have no document")
             ids += [found[row] for row in rows]
@@ -173,7 +174,7 @@ class IndexDir:
     def ids_of(self, rows: Sequence[int]) -> list[str]:
         """The ids of the documents in these rows, in this order. Raises ValueError for a row that holds none."""
         wanted = [row for row in rows if row not in self._deleted]
-        found = {row: id for segment in self._segments for row, id in segment.table.ids(wanted).items()}
+        found = {row: id for segment in self._segments for row, id in segment.ids(wanted).items()}
         _require_all(rows, found, "row", self._layout)
         return [found[row] for row in rows]
 
@@ -235,10 +236,13 @@ class IndexDir:
         for name, file in self._manifest.named_files().items():
             file.check_content(self._layout.root / name)
             _logger.info("%s: %d bytes as published", name, file.bytes)
-        if len(set(self.ids())) != len(self):
-            raise self._damaged(f"{len(set(self.ids()))} ids for {len(self)} documents")
+        ids = self.ids()
+        if len(set(ids)) != len(self):
+            raise self._damaged(f"{len(set(ids))} ids for {len(self)} documents")
         fingerprint = 0
-        for document in self:
+        for id, document in zip(ids, self, strict=True):
+            if document.id != id:
+                raise self._damaged(f"document {document.id!r} is called {id!r} among the ids")
             fingerprint ^= document_digest(document)
         if f"{fingerprint:064x}" != self._manifest.corpus_fingerprint:
             raise self._damaged("its documents are not those of its corpus fingerprint")
@@ -248,12 +252,13 @@ class IndexDir:
         ids: dict[int, str] = {}
         for segment in self._segments:
             if here := segment.rows_here(rows):
-                ids |= segment.table.ids(here)
+                ids |= segment.ids(here)
         if len(ids) != len(rows):
             raise self._damaged(f"{len(rows) - len(ids)} of {len(rows)} vectors have no document")
+        hit = partial(tuple.__new__, Hit)  # what Hit itself calls, without its frame of Python for each of many
         return [
             [
-                Hit(ids[row], score, row, None if start < 0 else (start, end))
+                hit((ids[row], score, row, None if start < 0 else (start, end)))
                 for score, (row, start, end) in zip(result.scores.tolist(), result.parts.tolist(), strict=True)
             ]
             for result in results

@@ -14,6 +14,7 @@ from aveyb_ir.index.documents import DocumentTable
 from aveyb_ir.index.durable import RESTORE, check_folder
 from aveyb_ir.index.exact_scan import ExactScan
 from aveyb_ir.index.faiss_file import FaissFile
+from aveyb_ir.index.id_file import IdFile
 from aveyb_ir.index.layout import Layout, SegmentLayout
 from aveyb_ir.index.manifest import Manifest, SegmentInfo
 from aveyb_ir.index.nearest import PART, Nearest
@@ -59,6 +60,9 @@ class Segment:
         self.table = DocumentTable.open(layout.documents)
         if info.files[layout.documents.name].pages is None:  # SQLite counts changes on its first page
             _check_count(layout.documents, "documents", len(self.table), info.documents)
+        self._ids: IdFile | None = None
+        if layout.ids.name in info.files:
+            self._ids = IdFile(layout.ids, _mapped(layout.ids, None, np.dtype(np.uint8)), info.documents)
         self._vectors = _mapped(layout.embeddings, (info.vectors, dimension), np.dtype("<f4"))
         self._parts = _mapped(layout.parts, (info.vectors,), PART)
         self._spec = spec
@@ -85,6 +89,10 @@ class Segment:
     def rows_here(self, rows: Iterable[int]) -> list[int]:
         """Those of these rows that this segment may hold, so that others need not be looked up in it."""
         return [row for row in rows if self.info.first_row <= row < self.info.end_row]
+
+    def ids(self, rows: Sequence[int]) -> dict[int, str]:
+        """The ids of these rows; rows that are not here are left out."""
+        return self.table.ids(rows) if self._ids is None else self._ids.ids(rows)
 
     def live_rows(self) -> list[int]:
         """The rows of the documents that can be found, ascending."""
@@ -165,11 +173,12 @@ def _between(rows: NDArray[np.int64], info: SegmentInfo) -> NDArray[np.int64]:
     return rows[first:end]
 
 
-def _mapped(path: Path, shape: tuple[int, ...], dtype: np.dtype[Any]) -> NDArray[Any]:
+def _mapped(path: Path, shape: tuple[int, ...] | None, dtype: np.dtype[Any]) -> NDArray[Any]:
     try:
         array = np.load(path, mmap_mode="r", allow_pickle=False)
     except (OSError, ValueError, EOFError) as error:
         raise IndexDamagedError(f"{path}: cannot be read as an .npy array ({error}); {RESTORE}") from error
+    shape = shape or (array.size,)
     if (array.shape, array.dtype) != (shape, dtype):
         raise IndexDamagedError(f"{path}: array of {array.dtype} {array.shape}, expected {dtype} {shape}; {RESTORE}")
     return np.asarray(array)

@@ -11,6 +11,7 @@ from aveyb_ir.index.documents import DocumentTable
 from aveyb_ir.index.durable import FileInfo, sync
 from aveyb_ir.index.faiss_build import faiss_reason, fitting_factory, write_faiss
 from aveyb_ir.index.faiss_gpu import FaissDevice
+from aveyb_ir.index.id_file import IdFile
 from aveyb_ir.index.layout import PARTIAL, Layout
 from aveyb_ir.index.manifest import SegmentInfo
 from aveyb_ir.index.segment import Batch
@@ -54,6 +55,7 @@ class SegmentWriter:
         """
         files = self._files
         num_documents = len(self.table)
+        IdFile.write(files.ids, self.table.all_ids())
         self.table.close()
         self._embeddings.finish()
         np.save(files.parts, np.concatenate(self._parts), allow_pickle=False)

@@ -22,6 +22,7 @@ from aveyb_ir.index import AutoSpec, IndexSpec, load_spec
 from aveyb_ir.index.footprint import faiss_bytes
 
 _PART_BYTES = 24
+_ID_BYTES = 16  # beside the id
 # SQLite's own bytes for a row and for its entry in the table of ids, measured on the sample collections.
 _ROW_BYTES = 40
 _SQLITE_SHARE = 1.04
@@ -154,6 +155,7 @@ def _disk(survey: CorpusSurvey, num_vectors: int, dimension: int, faiss: int) ->
     documents = _SQLITE_SHARE * survey.stored_bytes + _ROW_BYTES * survey.num_documents
     return {
         "documents": round(documents),
+        "ids": _ID_BYTES * survey.num_documents + survey.id_bytes,
         "embeddings": 4 * dimension * num_vectors,
         "parts": _PART_BYTES * num_vectors,
         "faiss": faiss,

@@ -16,7 +16,7 @@ from aveyb_ir.index import EncoderIdentity, IndexDir, IndexWriter
 from aveyb_ir.index.durable import FileInfo
 
 APPLE = np.eye(4)[:1]
-FILES = ["documents.sqlite", "embeddings.npy", "parts.npy", "faiss.index"]
+FILES = ["documents.sqlite", "ids.npy", "embeddings.npy", "parts.npy", "faiss.index"]
 
 
 @pytest.fixture
@@ -98,6 +98,7 @@ def test_files_of_another_index_are_told_by_their_shape(damaged: Path, encoder: 
     for name, message in {
         "embeddings.npy": r"\(2, 4\), expected float32 \(3, 4\)",
         "parts.npy": r"\(2,\), expected .* \(3,\)",
+        "ids.npy": "44 bytes, too few for 3 documents",
         "faiss.index": "2 vectors of 4 dimensions, expected 3 of 4",
     }.items():
         own, other = only(damaged, f"segment-*/{name}"), only(damaged, f"../other/segment-*/{name}")
@@ -224,9 +225,9 @@ def test_a_missing_manifest_is_damage_beside_segments_and_no_index_elsewhere(dam
 def test_a_later_format_is_refused_with_the_version_that_wrote_it(fruit: Path) -> None:
     manifest = json.loads((fruit / "manifest.json").read_text(encoding="utf-8"))
     (fruit / "manifest.json").write_text(
-        json.dumps(manifest | {"format": 3, "package_version": "9.1"}), encoding="utf-8"
+        json.dumps(manifest | {"format": 4, "package_version": "9.1"}), encoding="utf-8"
     )
-    with pytest.raises(IndexDirError, match=r"format 3, expected 2; .*9\.1"):
+    with pytest.raises(IndexDirError, match=r"format 4, expected 2 or 3; .*9\.1"):
         IndexDir.open(fruit)
 
 
@@ -296,3 +297,35 @@ def test_a_read_only_folder_can_be_searched_but_not_changed(fruit: Path, monkeyp
     with pytest.raises(IndexDirError, match="read-only"):
         IndexWriter.open(fruit)
     assert sorted(fruit.rglob("*")) == before
+
+
+def test_an_index_without_a_file_of_ids_is_read_and_grows_into_the_new_format(fruit: Path) -> None:
+    new = IndexDir.open(fruit).search(np.eye(4), 3)
+    fields = json.loads((fruit / "manifest.json").read_text(encoding="utf-8"))
+    del fields["segments"][0]["files"]["ids.npy"]
+    (fruit / "manifest.json").write_text(json.dumps(fields | {"format": 2}), encoding="utf-8")
+    only(fruit, "segment-*/ids.npy").unlink()
+    old = IndexDir.open(fruit)
+    old.verify()
+    assert (old.search(np.eye(4), 3), old.ids(), old.ids_of([2, 0])) == (new, ["d1", "d2", "d3"], ["d3", "d1"])
+    shutil.copytree(fruit, fruit.with_name("copy"))
+    with IndexWriter.open(fruit) as writer:
+        writer.add([Document("d4", "peach")], np.eye(4)[3:])
+    both = old.latest()
+    both.verify()
+    assert (both.info()["format"], both.ids()) == (3, ["d1", "d2", "d3", "d4"])
+    with IndexWriter.open(fruit.with_name("copy")) as writer:
+        writer.compact()
+    assert only(fruit.with_name("copy"), "segment-*/ids.npy")
+    assert IndexDir.open(fruit.with_name("copy")).search(np.eye(4), 3) == new
+
+
+def test_verify_compares_the_file_of_ids_with_the_documents(fruit: Path) -> None:
+    file = only(fruit, "segment-*/ids.npy")
+    file.write_bytes(file.read_bytes().replace(b"d1d2d3", b"d2d1d3"))
+    fields = json.loads((fruit / "manifest.json").read_text(encoding="utf-8"))
+    info = FileInfo.of(file)
+    fields["segments"][0]["files"]["ids.npy"] = {"bytes": info.bytes, "sha256": info.sha256, "pages": info.pages}
+    (fruit / "manifest.json").write_text(json.dumps(fields), encoding="utf-8")
+    with pytest.raises(IndexDamagedError, match="document 'd1' is called 'd2' among the ids"):
+        IndexDir.open(fruit).verify()

@@ -122,6 +122,7 @@ def test_vectors_and_disk_are_those_of_the_index_that_is_built(avey_dir, granula
     for file, foretold in {
         "embeddings.npy": "embeddings",
         "parts.npy": "parts",
+        "ids.npy": "ids",
         "documents.sqlite": "documents",
     }.items():
         size = sum(path.stat().st_size for path in (tmp_path / "index").rglob(file))
