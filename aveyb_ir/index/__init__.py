@@ -4,6 +4,7 @@ from aveyb_ir.index.faiss_facts import FaissFacts, faiss_facts
 from aveyb_ir.index.faiss_gpu import FaissDevice
 from aveyb_ir.index.footprint import faiss_bytes
 from aveyb_ir.index.identity import EncoderIdentity
+from aveyb_ir.index.incoming import check_documents
 from aveyb_ir.index.named_specs import AutoSpec, load_spec
 from aveyb_ir.index.nearest import checked_top_k
 from aveyb_ir.index.reader import Hit, IndexDir
@@ -24,6 +25,7 @@ __all__ = [
     "IndexSpec",
     "IndexWriter",
     "Segment",
+    "check_documents",
     "check_spec",
     "checked_top_k",
     "faiss_bytes",

@@ -32,10 +32,26 @@ def checked_parts(first_row: int, documents: Sequence[Document], spans: Spans | 
     return np.array([(first_row + i, *(span or (-1, -1))) for i, parts in enumerate(spans) for span in parts], PART)
 
 
-def refuse_repeated(documents: Sequence[Document]) -> None:
-    """Raise DataError for an id that comes twice."""
+def check_documents(documents: Sequence[Document]) -> None:
+    """Raise DataError for an id that comes twice or is empty, and for what is not text that UTF-8 can hold."""
     seen: set[str] = set()
     for document in documents:
+        for name, text in (("id", document.id), ("title", document.title), ("text", document.text)):
+            if not isinstance(text, str) or not _is_utf8(text):
+                raise DataError(
+                    f"document {document.id!r:.60}: its {name} is {text!r:.60}, expected text without lone surrogates: "
+                    f"give a string that can be written as UTF-8"
+                )
+        if not document.id:
+            raise DataError(f"document with text {document.text!r:.60}: its id is empty, expected a name: give it one")
         if document.id in seen:
             raise DataError(f"document {document.id!r} comes twice, expected unique ids: leave one out")
         seen.add(document.id)
+
+
+def _is_utf8(text: str) -> bool:
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError:
+        return False
+    return True

@@ -174,7 +174,10 @@ class IndexDir:
     def ids_of(self, rows: Sequence[int]) -> list[str]:
         """The ids of the documents in these rows, in this order. Raises ValueError for a row that holds none."""
         wanted = [row for row in rows if row not in self._deleted]
-        found = {row: id for segment in self._segments for row, id in segment.ids(wanted).items()}
+        found: dict[int, str] = {}
+        for segment in self._segments:
+            if here := segment.rows_here(wanted):
+                found |= segment.ids(here)
         _require_all(rows, found, "row", self._layout)
         return [found[row] for row in rows]
 

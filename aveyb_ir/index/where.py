@@ -216,6 +216,6 @@ def _number(text: str) -> int | float:
 
 def _error(text: str, position: int, got: str, expected: str) -> ValueError:
     return ValueError(
-        f"condition {text!r} at character {position + 1}: got {got}, expected {expected}; "
+        f"condition {text!r:.80} at character {position + 1}: got {got}, expected {expected}; "
         f"write it like: year >= 2020 and lang = 'en'"
     )

@@ -16,7 +16,7 @@ from aveyb_ir.index.draft import Draft, timestamp
 from aveyb_ir.index.faiss_gpu import FaissDevice, check_faiss_device
 from aveyb_ir.index.first_build import begin_first_build, end_without_index, make_folder
 from aveyb_ir.index.identity import EncoderIdentity
-from aveyb_ir.index.incoming import Spans, checked_parts, refuse_repeated
+from aveyb_ir.index.incoming import Spans, check_documents, checked_parts
 from aveyb_ir.index.layout import Layout
 from aveyb_ir.index.lock import WriterLock
 from aveyb_ir.index.manifest import FORMAT, Granularity, Manifest
@@ -124,25 +124,22 @@ class IndexWriter:
         (start, end) characters of its `full_text`, or None for all of it, and there is one embedding for each part, in
         the same order.
 
-        Raises DataError for an id that is already there, for NaN or infinity and for metadata that is not JSON,
+        Raises DataError for an id that is already there or unusable, for text that UTF-8 cannot hold, for NaN or
+        infinity and for metadata that is not JSON,
         IndexMismatchError for another dimension, ValueError when counts or spans do not fit, TypeError for what is
         not a matrix of floats. After any of these the batch has left no trace.
         """
         with self._changing():
             batch = self._batch(documents, embeddings, spans)
-            self.check_new(documents)
+            self._refuse_known(documents)
             if documents:
                 self._draft.append(batch)
 
     def check_new(self, documents: Sequence[Document]) -> None:
-        """Raise DataError when one of these is already there or comes twice: what `add` would do, before encoding."""
+        """Raise DataError for documents that `add` would refuse, before they are encoded."""
         with self._changing():
-            refuse_repeated(documents)
-            if known := self._draft.rows([document.id for document in documents]):
-                raise DataError(
-                    f"document {next(iter(known))!r} is already in {self._layout.root}, expected new ids; "
-                    f"use upsert to replace documents"
-                )
+            check_documents(documents)
+            self._refuse_known(documents)
 
     def upsert(self, documents: Sequence[Document], embeddings: Any, spans: Spans | None = None) -> None:
         """Add documents like `add`, each in place of the one with its id if there is one; all get new rows."""
@@ -155,6 +152,8 @@ class IndexWriter:
 
     def delete(self, ids: Sequence[str]) -> None:
         """Delete documents. Raises ValueError, and deletes nothing, when an id is not there."""
+        if isinstance(ids, str):
+            raise ValueError(f"ids is {ids!r:.60}, expected a sequence of ids, not one of letters: give [{ids!r:.60}]")
         with self._changing():
             rows = self._draft.rows(ids)
             if missing := [id for id in ids if id not in rows]:
@@ -216,8 +215,15 @@ class IndexWriter:
             self.close()
             raise _cannot_write(self._layout, error) from error
 
+    def _refuse_known(self, documents: Sequence[Document]) -> None:
+        if known := self._draft.rows([document.id for document in documents]):
+            raise DataError(
+                f"document {next(iter(known))!r} is already in {self._layout.root}, expected new ids; "
+                f"use upsert to replace documents"
+            )
+
     def _batch(self, documents: Sequence[Document], embeddings: Any, spans: Spans | None) -> Batch:
-        refuse_repeated(documents)
+        check_documents(documents)
         first_row = self._draft.next_row
         parts = checked_parts(first_row, documents, spans)
 

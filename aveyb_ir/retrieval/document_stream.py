@@ -8,6 +8,7 @@ from pathlib import Path
 from aveyb_ir.data import Document, read_documents
 from aveyb_ir.data.seen_ids import SeenIds
 from aveyb_ir.errors import DataError
+from aveyb_ir.index import check_documents
 
 # Documents read ahead so that texts of like length meet in a batch; memory holds one block.
 BLOCK_DOCUMENTS = 4096
@@ -22,9 +23,10 @@ def stream_of(documents: Iterable[Document] | str | os.PathLike[str]) -> Iterato
 
 
 def _each_once(documents: Iterable[Document]) -> Iterator[Document]:
-    """Documents whose ids differ, so that one that comes again is refused before its block is encoded."""
+    """Documents that an index can take, each once: what is wrong with one is found before its block is encoded."""
     seen = SeenIds()
     for document in documents:
+        check_documents([document])
         if seen.add(document.id):
             raise DataError(f"document {document.id!r} comes twice, expected unique ids: leave one out")
         yield document

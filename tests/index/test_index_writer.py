@@ -42,6 +42,8 @@ def test_documents_come_back_as_they_were(tmp_path: Path, encoder: EncoderIdenti
 
 
 def test_rows_and_ids_that_are_not_there_are_refused(fruit: Path) -> None:
+    with pytest.raises(ValueError, match=r"1 row.* are not in the index"):
+        IndexDir.open(fruit).ids_of([0, 2**70])
     index = IndexDir.open(fruit)
     with pytest.raises(ValueError, match=r"1 row.*: 3;"):
         index.documents([0, 3])
@@ -130,6 +132,11 @@ def test_a_block_without_changes_publishes_nothing(fruit: Path) -> None:
     [
         ([PEACH, Document("d2", "")], AXES[:2], None, DataError, "'d2' is already in .* use upsert"),
         ([PEACH, PEACH], AXES[:2], None, DataError, "'d4' comes twice"),
+        ([Document("", "peach")], AXES[:1], None, DataError, "document with text 'peach': its id is empty"),
+        ([Document(4, "")], AXES[:1], None, DataError, "document 4: its id is 4, expected text"),
+        ([Document("\ud800", "")], AXES[:1], None, DataError, r"its id is '\\ud800', expected text without lone"),
+        ([Document("d4", "a \udc80 b")], AXES[:1], None, DataError, "'d4': its text is .*without lone surrogates"),
+        ([Document("d4", "", title=None)], AXES[:1], None, DataError, "'d4': its title is None"),
         ([PEACH], AXES[:1, :3], None, IndexMismatchError, "3 dimensions, the index has 4"),
         ([PEACH], AXES[:2], None, ValueError, "2 embeddings for 1 documents, expected 1"),
         ([PEACH], [[0, np.nan, 0, 0]], None, DataError, "document 'd4': its embedding holds NaN"),
@@ -233,6 +240,14 @@ def test_compacting_keeps_answers_and_rows_and_drops_the_dead(fruit: Path) -> No
     assert (new.info()["segments"], new.info()["deleted"], new.ids()) == (1, 0, ["d3", "long"])
     assert new.info()["corpus_fingerprint"] == old.info()["corpus_fingerprint"]
     assert b"apple" not in b"".join(files(fruit).values())
+
+
+def test_one_id_is_no_list_of_its_letters(fruit: Path) -> None:
+    with IndexWriter.open(fruit) as writer:
+        writer.add([Document("d", "a"), Document("1", "b")], AXES[2:])
+    with IndexWriter.open(fruit) as writer, pytest.raises(ValueError, match=r"ids is 'd1', .* give \['d1'\]"):
+        writer.delete("d1")
+    assert len(IndexDir.open(fruit)) == 5
 
 
 def test_what_is_added_and_compacted_in_one_block_becomes_one_segment(fruit: Path) -> None:
