@@ -11,7 +11,7 @@ from aveyb_ir.study import StudyRecipe, load_study
 RECIPES = Path(__file__).parents[2] / "recipes"
 
 
-@pytest.mark.parametrize("name", ["study-small.yaml", "study-base.yaml", "smoke/study.yaml"])
+@pytest.mark.parametrize("name", ["study-small.yaml", "study-mini.yaml", "study-base.yaml", "smoke/study.yaml"])
 def test_studies_that_come_along_are_valid(name: str) -> None:
     study = load_study(RECIPES / name)
     for label in study.systems:
