@@ -110,3 +110,13 @@ def _save(folder: Path, backbone, tokenizer) -> Path:
     )
     model.save(str(folder / "model"), create_model_card=False)
     return folder / "model"
+
+
+@pytest.fixture(scope="session")
+def onnx_dir(avey_dir, tmp_path_factory) -> Path:
+    """The query encoder of `avey_dir` for ONNX Runtime; read only."""
+    from aveyb_ir.encoding import export_onnx
+
+    folder = tmp_path_factory.mktemp("onnx") / "queries"
+    export_onnx(avey_dir, folder)
+    return folder

@@ -12,6 +12,7 @@ import numpy as np
 
 from aveyb_ir.bench.run import machine_setting
 from aveyb_ir.data import replacing
+from aveyb_ir.encoding import OnnxQueryEncoder
 from aveyb_ir.errors import DataError
 from aveyb_ir.retrieval import Index, Mode, Reranker, Retriever
 from aveyb_ir.retrieval.bm25 import K1, B
@@ -24,7 +25,7 @@ class SearchTiming:
     """One way of searching.
 
     Attributes:
-        system: "dense", "bm25", "hybrid" or "hybrid + reranker".
+        system: "dense", "dense, ONNX queries", "bm25", "hybrid" or "hybrid + reranker".
         queries: Distinct queries that were timed; fewer than there are where time ran out.
         searches: Single searches that the percentiles are over.
         p50_ms: Median latency of a query that comes alone, in milliseconds.
@@ -81,6 +82,7 @@ def bench_search(
     queries: Sequence[str],
     *,
     reranker: Reranker | None = None,
+    query_encoder: OnnxQueryEncoder | None = None,
     top_k: int = 10,
     depth: int = 100,
     batch_size: int = 32,
@@ -99,6 +101,7 @@ def bench_search(
         index: Open, with its encoder.
         queries: Texts.
         reranker: Scores the hybrid hits again.
+        query_encoder: Encodes the queries of one more dense search; one in int8 will do.
         top_k: Hits per query.
         depth: Hits that are fused and reranked.
         batch_size: Queries encoded at once where many are given at once.
@@ -114,7 +117,7 @@ def bench_search(
     """
     if not queries:
         raise DataError("There are no queries; expected at least one text to search for.")
-    systems = _systems(index, reranker, batch_size=batch_size, k1=k1, b=b)
+    systems = _systems(index, reranker, query_encoder, batch_size=batch_size, k1=k1, b=b)
     options: dict[str, Any] = {"top_k": top_k, "depth": depth}
     for name, retriever in systems.items():
         progress(f"warming up {name}")
@@ -128,13 +131,17 @@ def bench_search(
         rate = _throughput(retriever, queries[:timed], options, max_seconds)
         p50, p95 = np.percentile(seconds[name], [50, 95]) * 1000
         timings.append(SearchTiming(name, timed, len(seconds[name]), float(p50), float(p95), rate))
-    setting = {**_setting(index, reranker, top_k, depth, batch_size), "k1": k1, "b": b}
+    setting = {**_setting(index, reranker, query_encoder, top_k, depth, batch_size), "k1": k1, "b": b}
     return SearchReport(setting, timings)
 
 
-def _systems(index: Index, reranker: Reranker | None, **settings: Any) -> dict[str, Retriever]:
+def _systems(
+    index: Index, reranker: Reranker | None, query_encoder: OnnxQueryEncoder | None, **settings: Any
+) -> dict[str, Retriever]:
     modes: tuple[Mode, ...] = ("dense", "bm25", "hybrid")
     systems = {str(mode): Retriever(index, mode=mode, **settings) for mode in modes}
+    if query_encoder is not None:
+        systems["dense, ONNX queries"] = Retriever(index, query_encoder=query_encoder, allow_int8=True, **settings)
     if reranker is not None:
         systems["hybrid + reranker"] = Retriever(index, mode="hybrid", reranker=reranker, **settings)
     return systems
@@ -170,7 +177,14 @@ def _throughput(retriever: Retriever, queries: Sequence[str], options: dict[str,
     return found / (time.perf_counter() - start)
 
 
-def _setting(index: Index, reranker: Reranker | None, top_k: int, depth: int, batch_size: int) -> dict[str, Any]:
+def _setting(
+    index: Index,
+    reranker: Reranker | None,
+    query_encoder: OnnxQueryEncoder | None,
+    top_k: int,
+    depth: int,
+    batch_size: int,
+) -> dict[str, Any]:
     info, model = index.info(), index.encoder.model
     return {
         **machine_setting(str(model.device), model.dtype),
@@ -178,6 +192,7 @@ def _setting(index: Index, reranker: Reranker | None, top_k: int, depth: int, ba
         "documents": info["documents"],
         "spec": info["spec"],
         "encoder": Path(index.encoder.name).name,
+        "query_encoder": None if query_encoder is None else Path(query_encoder.name).name,
         "reranker": None if reranker is None else Path(reranker.name).name,
         "top_k": top_k,
         "depth": depth,

@@ -12,6 +12,7 @@ from aveyb_ir.cli import (
     doctor,
     evaluate,
     explain,
+    export,
     fuse,
     index,
     long,
@@ -63,4 +64,5 @@ app.command("study")(study.study)
 app.add_typer(long.app, name="long")
 app.command("bench")(bench.bench)
 app.command("plan")(plan.plan)
+app.add_typer(export.app, name="export")
 app.command("doctor")(doctor.doctor)

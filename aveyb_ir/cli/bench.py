@@ -39,6 +39,9 @@ def bench(
     queries: Annotated[Path | None, typer.Option(help="With --search: file of queries, .jsonl or .tsv.")] = None,
     max_queries: Annotated[int, typer.Option(min=1, help="With --search: queries taken from the file.")] = 200,
     rerank: Annotated[str | None, typer.Option(help="With --search: model that scores hybrid hits again.")] = None,
+    query_encoder: Annotated[
+        Path | None, typer.Option(help="With --search: folder written by export onnx, for one more dense search.")
+    ] = None,
     k1: K1 = None,
     b: B = None,
     faiss_device: FaissDevice = None,
@@ -51,14 +54,14 @@ def bench(
     if (search is None) != (queries is None) or (search is None and rerank is not None):
         raise typer.BadParameter("--search and --queries need each other, and --rerank needs both")
     of_search = {"k1": k1, "b": b}
-    if search is None and given(**of_search, faiss_device=faiss_device):
-        raise typer.BadParameter("--k1, --b and --faiss-device need --search")
+    if search is None and given(**of_search, query_encoder=query_encoder, faiss_device=faiss_device):
+        raise typer.BadParameter("--k1, --b, --query-encoder and --faiss-device need --search")
     if search is not None and queries is not None:
         if models or training:
             raise typer.BadParameter("--search measures an index; give no models and no --training")
         options = {"batch_size": batch_size or 32, "repeats": repeats, "max_seconds": max_seconds, **given(**of_search)}
         opened = given(device=device, dtype=dtype, faiss_device=faiss_device)
-        _search(search, queries, max_queries, rerank, opened, options, output, json)
+        _search(search, queries, max_queries, rerank, query_encoder, opened, options, output, json)
         return
     if training:
         _training(models, batch_size or 64, size or "small", repeats, device, dtype, json)
@@ -95,6 +98,7 @@ def _search(
     queries: Path,
     max_queries: int,
     rerank: str | None,
+    query_encoder: Path | None,
     opened: dict[str, Any],
     options: dict[str, Any],
     output: Path | None,
@@ -104,14 +108,17 @@ def _search(
 
     texts = [query.text for query in islice(read_queries(queries), max_queries)]
     from aveyb_ir.bench import bench_search
+    from aveyb_ir.encoding import OnnxQueryEncoder
     from aveyb_ir.retrieval import Index, load_reranker
 
     model = {name: value for name, value in opened.items() if name != "faiss_device"}
     reranker = None if rerank is None else load_reranker(rerank, **model)
+    opened_index = Index.open(index, **opened)
     report = bench_search(
-        Index.open(index, **opened),
+        opened_index,
         texts,
         reranker=reranker,
+        query_encoder=None if query_encoder is None else OnnxQueryEncoder(query_encoder, encoder=opened_index.encoder),
         progress=lambda line: typer.echo(line, err=True),
         **options,
     )

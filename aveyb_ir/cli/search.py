@@ -39,6 +39,15 @@ def search(
     k1: K1 = None,
     b: B = None,
     encoder: Annotated[str | None, typer.Option(help="The index's encoder, if it has moved.")] = None,
+    query_encoder: Annotated[
+        Path | None, typer.Option(help="Folder written by export onnx, which encodes short queries faster.")
+    ] = None,
+    allow_int8: Annotated[
+        bool,
+        typer.Option(
+            "--allow-int8", help="Take a --query-encoder in int8, with vectors near those of the index's encoder."
+        ),
+    ] = False,
     device: Device = None,
     dtype: Dtype = None,
     faiss_device: FaissDevice = None,
@@ -55,8 +64,12 @@ def search(
         raise typer.BadParameter("--fusion and --weights need --mode hybrid")
     if rerank is None and (rerank_weight is not None or (depth is not None and mode != "hybrid")):
         raise typer.BadParameter("--rerank-weight needs --rerank, and --depth one of --rerank and --mode hybrid")
-    if mode == "bm25" and (encoder is not None or faiss_device is not None):
-        raise typer.BadParameter("--encoder and --faiss-device with --mode bm25, which searches no vectors; leave them")
+    if mode == "bm25" and given(encoder=encoder, query_encoder=query_encoder, faiss_device=faiss_device):
+        raise typer.BadParameter(
+            "--encoder, --query-encoder and --faiss-device with --mode bm25, which searches no vectors; leave them"
+        )
+    if allow_int8 and query_encoder is None:
+        raise typer.BadParameter("--allow-int8 needs --query-encoder")
     if mode == "dense" and (k1 is not None or b is not None):
         raise typer.BadParameter("--k1 and --b need --mode bm25 or hybrid")
     settings = given(
@@ -67,6 +80,8 @@ def search(
         k1=k1,
         b=b,
         encoder=encoder,
+        query_encoder=query_encoder,
+        allow_int8=allow_int8 or None,
         device=device,
         dtype=dtype,
         faiss_device=faiss_device,

@@ -6,6 +6,8 @@ from aveyb_ir.encoding.encoder import ChunkedText, Encoder, EncodingCounts
 from aveyb_ir.encoding.granularity import Granularity, encode_texts
 from aveyb_ir.encoding.loading import load_sentence_transformer
 from aveyb_ir.encoding.memory import free_bytes
+from aveyb_ir.encoding.onnx_export import OnnxExport, export_onnx
+from aveyb_ir.encoding.onnx_queries import OnnxQueryEncoder, QueryEncoder
 from aveyb_ir.encoding.progress import EncodingProgress, ProgressMeter
 from aveyb_ir.encoding.rates import EncodingRates, measure_rates
 from aveyb_ir.encoding.store import EncoderStore, encode_to_store
@@ -25,12 +27,16 @@ __all__ = [
     "EncodingRates",
     "Estimate",
     "Granularity",
+    "OnnxExport",
+    "OnnxQueryEncoder",
     "ProgressMeter",
+    "QueryEncoder",
     "checksum",
     "choose_dtype",
     "cpu_has_fast",
     "encode_texts",
     "encode_to_store",
+    "export_onnx",
     "free_bytes",
     "load_sentence_transformer",
     "measure_rates",

@@ -36,6 +36,12 @@ class EncodingCounts:
     tokens_used: int = 0
     texts_cut: int = 0
 
+    @classmethod
+    def of(cls, tokenized: TokenizedTexts) -> "EncodingCounts":
+        """Count texts that are about to be encoded."""
+        full_lengths, lengths = tokenized.full_lengths, tokenized.lengths
+        return cls(len(lengths), int(full_lengths.sum()), int(lengths.sum()), tokenized.num_cut)
+
     def add(self, other: "EncodingCounts") -> None:
         """Add what was counted elsewhere."""
         self.texts += other.texts
@@ -158,9 +164,9 @@ class Encoder:
         """Hash of `details`; vectors of encoders with equal fingerprints may be compared."""
         return fingerprint_of(self.details)
 
-    def encode_queries(self, texts: str | Sequence[str]) -> NDArray[np.float32]:
+    def encode_queries(self, texts: str | Sequence[str], *, log_cuts: bool = True) -> NDArray[np.float32]:
         """Encode queries with the query prompt: (n, d) float32, or (d,) for a single string."""
-        return self.encode(texts, "query")
+        return self.encode(texts, "query", log_cuts=log_cuts)
 
     def encode_documents(self, texts: str | Sequence[str]) -> NDArray[np.float32]:
         """Encode documents with the document prompt: (n, d) float32, or (d,) for a single string."""
@@ -293,8 +299,7 @@ class Encoder:
         return _unit(vectors[:, : self.dimension])
 
     def _count(self, tokenized: TokenizedTexts, log_cuts: bool) -> None:
-        full_lengths, lengths = tokenized.full_lengths, tokenized.lengths
-        seen = EncodingCounts(len(lengths), int(full_lengths.sum()), int(lengths.sum()), tokenized.num_cut)
+        seen = EncodingCounts.of(tokenized)
         self.counts.add(seen)
         if seen.texts_cut and log_cuts:
             _log.warning(seen.cuts(self.max_length))

@@ -24,19 +24,27 @@ def reference_states(model: AveyBPreTrainedModel, token_T: Tensor) -> Tensor:
     chunks = [F.embedding(ids, model.embed.weight) for ids in token_T.split(size)]
     if model.config.tail == "zero":
         chunks[-1] = F.pad(chunks[-1], (0, 0, 0, size - len(chunks[-1])))
-    states = []
-    for i in range(len(chunks)):
-        hidden_SD = _compressed(model, chunks, i)
-        for layer in model.layers:
-            hidden_SD = _layer(cast(AveyBLayer, layer), hidden_SD)
-        states.append(hidden_SD)
-    return torch.cat(states)[: len(token_T)]
+    return torch.cat([chunk_states(model, chunks, i) for i in range(len(chunks))])[: len(token_T)]
+
+
+def chunk_states(model: AveyBPreTrainedModel, chunks: list[Tensor], i: int) -> Tensor:
+    """Compute the states of one chunk of a text: (S, D). Without data-dependent steps where it is the text's first.
+
+    Args:
+        model: Any Avey-B model.
+        chunks: The text's embedded tokens, (S, D) each; the last may be shorter, unless its tail is computed.
+        i: Which chunk.
+    """
+    hidden_SD = _compressed(model, chunks, i)
+    for layer in model.layers:
+        hidden_SD = _layer(cast(AveyBLayer, layer), hidden_SD)
+    return hidden_SD
 
 
 def _compressed(model: AveyBPreTrainedModel, chunks: list[Tensor], i: int) -> Tensor:
     """Bring the best earlier chunks to chunk i and compress: P·[zeros; w·X_j in descending score; X_i] + X_i."""
     size, k, own_SD = model.config.chunk_size, model.config.k, chunks[i]
-    kept = min(i, k)
+    kept, width = min(i, k), own_SD.shape[0]  # `len` would fix the width where the model is exported
     brought = []
     if kept:
         unit = [F.normalize(chunk, dim=-1, eps=model.config.eps) for chunk in chunks]
@@ -48,7 +56,7 @@ def _compressed(model: AveyBPreTrainedModel, chunks: list[Tensor], i: int) -> Te
             chosen[-1] = 0
         brought = [weight * chunks[j] for weight, j in zip(weights, chosen, strict=True)]
     # Fewer than k chunks stand at the end of the matrix' columns for them; the first columns meet zeros.
-    columns = model.ranker.down_proj[: len(own_SD), (k - kept) * size : k * size + len(own_SD)]
+    columns = model.ranker.down_proj[:width, (k - kept) * size : k * size + width]
     return columns @ torch.cat([*brought, own_SD]) + own_SD
 
 

@@ -25,6 +25,17 @@ def refuse_unused(index: object, encoder: Encoder | str | os.PathLike[str] | Non
             raise ValueError(f"{name} is {value!r:.80} beside {where}; expected {default!r} there: leave it out")
 
 
+def check_query_encoder(mode: Mode, query_encoder: object, allow_int8: bool) -> None:
+    """Raise ValueError for a query encoder without a use, and for a permission without a query encoder."""
+    if mode == "bm25" and query_encoder is not None:
+        raise ValueError(
+            f"query_encoder is {query_encoder!r:.80} beside mode 'bm25', which encodes no queries; expected None "
+            "there: leave it out"
+        )
+    if allow_int8 and query_encoder is None:
+        raise ValueError("allow_int8 is True without a query_encoder; expected the one that it is for: give it, too")
+
+
 def checked_share(weight: float) -> float:
     """The reranker's share of a score. Raises ValueError for what is not a number within 0 to 1."""
     if isinstance(weight, bool) or not isinstance(weight, (int, float)) or not 0 <= weight <= 1:

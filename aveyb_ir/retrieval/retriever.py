@@ -7,10 +7,16 @@ from functools import partial
 from typing import Any, overload
 
 from aveyb_ir.data import Document, Run
-from aveyb_ir.encoding import Encoder
+from aveyb_ir.encoding import Encoder, OnnxQueryEncoder
 from aveyb_ir.errors import DataError
 from aveyb_ir.index import FaissDevice, IndexDir, checked_top_k
-from aveyb_ir.retrieval.arguments import checked_mode, checked_queries, checked_share, refuse_unused
+from aveyb_ir.retrieval.arguments import (
+    check_query_encoder,
+    checked_mode,
+    checked_queries,
+    checked_share,
+    refuse_unused,
+)
 from aveyb_ir.retrieval.bm25 import K1, B, checked_bm25
 from aveyb_ir.retrieval.candidates import Candidate
 from aveyb_ir.retrieval.explanation import Explanation
@@ -19,6 +25,7 @@ from aveyb_ir.retrieval.fusion import Fusion, check_method, checked_count, check
 from aveyb_ir.retrieval.hits import Hit
 from aveyb_ir.retrieval.index import Index
 from aveyb_ir.retrieval.late_interaction import LateInteraction
+from aveyb_ir.retrieval.query_encoding import query_encoder_for
 from aveyb_ir.retrieval.reranker_loading import load_reranker
 from aveyb_ir.retrieval.reranking import Reranker
 from aveyb_ir.retrieval.stages import Mode, Request, Stages
@@ -37,6 +44,11 @@ class Retriever:
         index: An open Index, whose changes it follows, or the path of an index directory, of which it shows the state
             that is there now, until `refresh`.
         encoder: For a path: the encoder, when it lies elsewhere than the index says. It must be the same one.
+        query_encoder: What encodes the queries in place of the index's encoder, which then is loaded only for what is
+            left to it (queries over one chunk, `explain`): an OnnxQueryEncoder, or a folder that
+            `aveyb_ir.encoding.export_onnx` wrote. It must have been exported from the index's encoder; an `encoder`
+            beside a folder says where that lies.
+        allow_int8: Take a query encoder in int8, whose vectors are only near those of the index's encoder.
         mode: How documents are found: "dense", by the vectors of query and documents; "bm25", by the words they share
             (see `Bm25`), for which a path is opened without its encoder; or "hybrid", by both, fused.
         fusion: "rrf", by ranks, or "weighted", by scores; see `aveyb_ir.retrieval.fusion.fused`.
@@ -57,9 +69,11 @@ class Retriever:
 
     Raises:
         IndexDirError: No index there, a damaged one, or one of another encoder.
-        ModelError: The encoder or reranker cannot be loaded.
+        MissingExtraError: A query encoder is given and ONNX Runtime is not installed.
+        ModelError: The encoder, query encoder or reranker cannot be loaded.
         ValueError: An unknown mode or fusion, impossible weights, batch size, k1 or b, a `faiss_device` that is unknown
-            or not there, or an encoder or `faiss_device` for an open Index, or for "bm25", which has no use for it.
+            or not there, an encoder or `faiss_device` for an open Index, any of these or a query encoder for "bm25",
+            which has no use for it, or `allow_int8` without a query encoder.
     """
 
     def __init__(
@@ -67,6 +81,8 @@ class Retriever:
         index: Index | str | os.PathLike[str],
         *,
         encoder: Encoder | str | os.PathLike[str] | None = None,
+        query_encoder: OnnxQueryEncoder | str | os.PathLike[str] | None = None,
+        allow_int8: bool = False,
         mode: Mode = "dense",
         fusion: Fusion = "rrf",
         weights: Sequence[float] = (1.0, 1.0),
@@ -86,17 +102,25 @@ class Retriever:
         k1, b = checked_bm25(k1, b)
         if isinstance(index, Index) or mode == "bm25":
             refuse_unused(index, encoder, faiss_device)
+        check_query_encoder(mode, query_encoder, allow_int8)
         self._index: Index | None = None
         if isinstance(index, Index):
             self._index = index
-        elif mode == "bm25":
-            self._directory = IndexDir.open(index)
+        elif mode == "bm25" or query_encoder is not None:
+            self._directory = IndexDir.open(index, faiss_device=faiss_device)
         else:
             self._index = Index.open(index, encoder=encoder, device=device, dtype=dtype, faiss_device=faiss_device)
+        self._query_encoder: OnnxQueryEncoder | None = None
+        if query_encoder is not None:
+            if isinstance(index, Index) and not isinstance(query_encoder, OnnxQueryEncoder):
+                encoder = index.encoder
+            self._query_encoder = query_encoder_for(self.directory, query_encoder, encoder, allow_int8=allow_int8)
         if isinstance(reranker, (str, os.PathLike)):
             reranker = load_reranker(reranker, device=device, dtype=dtype)
         self.reranker = reranker
         self.settings: dict[str, Any] = {"mode": mode}
+        if self._query_encoder is not None:
+            self.settings["query_encoder"] = self._query_encoder.name
         if mode != "dense":
             self.settings["bm25"] = {"k1": k1, "b": b}
         if mode == "hybrid":
@@ -115,7 +139,14 @@ class Retriever:
 
     @property
     def index(self) -> Index:
-        """The index with its encoder. Raises ValueError where none was loaded."""
+        """The index with its encoder, which is loaded now where only a query encoder was.
+
+        Raises:
+            ModelError: It cannot be loaded.
+            ValueError: The index was opened for mode "bm25", without any.
+        """
+        if self._index is None and self._query_encoder is not None:
+            self._index = Index(self._directory, self._query_encoder.encoder)
         if self._index is None:
             raise ValueError(
                 f"the index {self.directory.info()['path']} was opened for mode 'bm25', without an encoder; expected "
@@ -280,6 +311,6 @@ class Retriever:
 
     def _found(self, directory: IndexDir, queries: Sequence[str], request: Request) -> Iterator[list[Candidate]]:
         """Yield the hits of each query."""
-        encoder = None if request.mode == "bm25" else self.index.encoder
+        encoder = None if request.mode == "bm25" else self._query_encoder or self.index.encoder
         for start in range(0, len(queries), _BLOCK_QUERIES):
             yield from self._stages.search(directory, encoder, queries[start : start + _BLOCK_QUERIES], request)

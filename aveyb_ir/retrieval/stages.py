@@ -9,7 +9,7 @@ from typing import Literal, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from aveyb_ir.encoding import Encoder
+from aveyb_ir.encoding import QueryEncoder
 from aveyb_ir.index import IndexDir
 from aveyb_ir.retrieval.candidates import Candidate, first_candidates, fused_candidates, reordered
 from aveyb_ir.retrieval.fusion import Fusion, fused
@@ -64,7 +64,7 @@ class Stages:
         self._words: IndexWords | None = None
 
     def search(
-        self, directory: IndexDir, encoder: Encoder | None, queries: Sequence[str], request: Request
+        self, directory: IndexDir, encoder: QueryEncoder | None, queries: Sequence[str], request: Request
     ) -> Iterator[list[Candidate]]:
         """Yield the best candidates for each query. Only the mode "bm25" does without an encoder.
 
@@ -81,7 +81,7 @@ class Stages:
                 _logger.warning(seen.cuts(self._reranker.max_length, "texts given to the reranker"))
 
     def _first(
-        self, directory: IndexDir, encoder: Encoder | None, queries: Sequence[str], request: Request
+        self, directory: IndexDir, encoder: QueryEncoder | None, queries: Sequence[str], request: Request
     ) -> Iterator[list[Candidate]]:
         by_words = self._by_words(directory, queries, request)
         if encoder is None or request.mode == "bm25":
@@ -93,7 +93,7 @@ class Stages:
         return (fused_candidates("hybrid", two, method=self._fusion, weights=self._weights) for two in both)
 
     def _by_vectors(
-        self, directory: IndexDir, encoder: Encoder, queries: Sequence[str], request: Request
+        self, directory: IndexDir, encoder: QueryEncoder, queries: Sequence[str], request: Request
     ) -> Iterator[list[Candidate]]:
         vectors = self._encoded(encoder, queries)
         weight = request.document_weight
@@ -133,13 +133,13 @@ class Stages:
         weights = [self._rerank_weight, 1 - self._rerank_weight]
         return reordered(found, fused([scores, before], method="weighted", weights=weights))
 
-    def _encoded(self, encoder: Encoder, queries: Sequence[str]) -> NDArray[np.float32]:
+    def _encoded(self, encoder: QueryEncoder, queries: Sequence[str]) -> NDArray[np.float32]:
         """Vectors of queries, (n, d); what a length limit cuts of them is logged once for all."""
         starts = range(0, len(queries), self._batch_size)
         with self.models:
             before = replace(encoder.counts)
             blocks = [queries[start : start + self._batch_size] for start in starts]
-            vectors = [encoder.encode(block, "query", log_cuts=False) for block in blocks]
+            vectors = [encoder.encode_queries(block, log_cuts=False) for block in blocks]
             seen = encoder.counts.since(before)
         if seen.texts_cut:
             _logger.warning(seen.cuts(encoder.max_length))
