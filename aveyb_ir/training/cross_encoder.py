@@ -2,25 +2,27 @@
 
 import logging
 import tempfile
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from pathlib import Path
 
+import numpy as np
+import pyarrow as pa
 import torch
 from datasets import Dataset
 from sentence_transformers import CrossEncoder
 from sentence_transformers.cross_encoder.losses import BinaryCrossEntropyLoss, LambdaLoss, ListNetLoss, RankNetLoss
 from torch import nn
 
-from aveyb_ir.data import TrainingRow
 from aveyb_ir.encoding.cross_encoders import load_cross_encoder
 from aveyb_ir.errors import DataError, RecipeError
 from aveyb_ir.models import AveyBConfig
 from aveyb_ir.tasks import RerankerModel, RerankerRecipe, RerankerTrainSection
 from aveyb_ir.training.fresh import save_fresh_backbone
 from aveyb_ir.training.model import set_length_limit
+from aveyb_ir.training.output import data_folder
 from aveyb_ir.training.progress import LossLog
-from aveyb_ir.training.row_trainer import CrossEncoderRowTrainer
-from aveyb_ir.training.rows import fingerprint_of, read_rows, source_of
+from aveyb_ir.training.row_trainer import CrossEncoderRowTrainer, Examples
+from aveyb_ir.training.rows import RowSet, fingerprint_of, read_rows
 from aveyb_ir.training.task_run import Task, TaskResult, run_task
 
 logger = logging.getLogger(__name__)
@@ -58,17 +60,20 @@ def train_reranker(
 
 
 def _prepare(recipe: RerankerRecipe, log: LossLog, working: Path) -> Task:
-    source = source_of(recipe.data)
-    rows = [row for row in read_rows(recipe.data) if row.negatives]
-    if not rows:
-        raise DataError(f"{source}: got no row with a negative, expected some; mine negatives first (aveyb-ir mine)")
+    assert recipe.train.output is not None  # of a recipe that is run
+    read = read_rows(recipe.data, data_folder(Path(recipe.train.output)))
+    rows = read.where(read.rows.negatives.counts > 0)
+    if not len(rows):
+        raise DataError(
+            f"{rows.source}: got no row with a negative, expected some; mine negatives first (aveyb-ir mine)"
+        )
     texts = (text for row in rows for text in (row.anchor, *row.positives, *row.negatives))
     model = _start(recipe, texts)
-    dataset = (_pairs if recipe.train.loss == "bce" else _lists)(rows, recipe.data.negatives)
-    trainer = CrossEncoderRowTrainer(model, recipe.train, dataset, _loss(model, recipe.train), log, working)
-    logger.info("%d queries, %d examples, loss %s", len(rows), len(dataset), recipe.train.loss)
+    examples = _examples(rows, recipe.data.negatives, in_lists=recipe.train.loss != "bce")
+    trainer = CrossEncoderRowTrainer(model, recipe.train, examples, _loss(model, recipe.train), log, working)
+    logger.info("%d queries, %d examples, loss %s", len(rows), len(examples.columns), recipe.train.loss)
     facts = {"data_fingerprint": fingerprint_of(rows)}
-    return Task(trainer, len(dataset), lambda folder: model.save_pretrained(str(folder)), facts)
+    return Task(trainer, len(examples.columns), lambda folder: model.save_pretrained(str(folder)), facts)
 
 
 def _start(recipe: RerankerRecipe, texts_for_tokenizer: Iterable[str]) -> CrossEncoder:
@@ -115,23 +120,15 @@ def _loss(model: CrossEncoder, section: RerankerTrainSection) -> nn.Module:
     return loss
 
 
-def _pairs(rows: Sequence[TrainingRow], max_negatives: int | None) -> Dataset:
-    triples = [
-        (row.anchor, text, label)
-        for row in rows
-        for label, texts in ((1.0, row.positives), (0.0, row.negatives[:max_negatives]))
-        for text in texts
-    ]
-    queries, documents, labels = zip(*triples, strict=True)
-    return Dataset.from_dict({"query": queries, "document": documents, "label": labels})
-
-
-def _lists(rows: Sequence[TrainingRow], max_negatives: int | None) -> Dataset:
-    lists = [(row.anchor, row.positives, row.negatives[:max_negatives]) for row in rows]
-    return Dataset.from_dict(
-        {
-            "query": [query for query, _, _ in lists],
-            "documents": [[*positives, *negatives] for _, positives, negatives in lists],
-            "label": [[1.0] * len(positives) + [0.0] * len(negatives) for _, positives, negatives in lists],
-        }
-    )
+def _examples(rows: RowSet, max_negatives: int | None, *, in_lists: bool) -> Examples:
+    """Each row as a list of its positives, labelled 1, and its first negatives, labelled 0; or each of these alone."""
+    queries, positives, negatives = rows.rows.anchors, rows.rows.positives, rows.rows.negatives
+    if max_negatives is not None:
+        negatives = negatives.where(negatives.places() < max_negatives)
+    documents = positives.followed_by(negatives)
+    labels = positives.filled(1).followed_by(negatives.filled(0)).values.astype(np.float32)
+    columns = {"query": queries.repeat(documents.counts), "document": documents.values, "label": labels}
+    if in_lists:
+        of_lists = (pa.LargeListArray.from_arrays(documents.bounds, values) for values in (documents.values, labels))
+        columns = dict(zip(("query", "documents", "label"), (queries, *of_lists), strict=True))
+    return Examples(Dataset.from_dict(columns), rows.queries, rows.documents)

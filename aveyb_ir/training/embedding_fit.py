@@ -1,17 +1,17 @@
 """Token embeddings whose plain means come nearest to a teacher's vectors, found by least squares."""
 
-from collections.abc import Sequence
-
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
+
+from aveyb_ir.training.ragged import Ragged
 
 _ITERATIONS = 60
 
 
 def fit_embeddings(
     embeddings_VD: NDArray[np.float32],
-    token_lists: Sequence[NDArray[np.int32]],
+    tokens: Ragged,
     targets_ND: NDArray[np.float32],
     *,
     penalty: float,
@@ -23,16 +23,19 @@ def fit_embeddings(
     penalty in units of the mean square of those divisors. E is found by conjugate gradients; a token of few texts stays
     near its start, one of none keeps it. Model2Vec's "tokenlearn" follows the same gradient step by step.
 
+    Memory holds the whole problem: three times 12 bytes for each distinct token of each text, and a few matrices as
+    large as `targets_ND` in float64.
+
     Args:
         embeddings_VD: the start, (vocabulary, d).
-        token_lists: token ids of each text, special ones too where the model has them.
+        tokens: ids of each text, special ones too where the model has them.
         targets_ND: unit length, (texts, d).
         penalty: about how many mentions of a token outweigh what its start says.
 
     Returns:
         (vocabulary, d) float32, with the standard deviation of the start.
     """
-    counts = _counts(token_lists, len(embeddings_VD))
+    counts = _counts(tokens, len(embeddings_VD))
     start = embeddings_VD.astype(np.float64)
     scale_N = 1 / np.maximum(np.linalg.norm(counts @ start, axis=1), np.finfo(np.float32).tiny)
     means = sparse.diags_array(scale_N) @ counts
@@ -43,11 +46,10 @@ def fit_embeddings(
     return scaled
 
 
-def _counts(token_lists: Sequence[NDArray[np.int32]], num_tokens: int) -> sparse.csr_array:
+def _counts(tokens: Ragged, num_tokens: int) -> sparse.csr_array:
     """How often each text has each token, (texts, vocabulary)."""
-    ends = np.cumsum([0, *map(len, token_lists)])
-    columns = np.concatenate(token_lists)
-    counts = sparse.csr_array((np.ones(len(columns)), columns, ends), shape=(len(token_lists), num_tokens))
+    ones, ids = np.ones(len(tokens.values)), tokens.values.copy()  # sorted in place by the sum
+    counts = sparse.csr_array((ones, ids, tokens.bounds), shape=(len(tokens), num_tokens))
     counts.sum_duplicates()
     return counts
 

@@ -1,7 +1,7 @@
 """Training rows with numbers in place of texts, read once from a stream of any length."""
 
 from array import array
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -70,14 +70,22 @@ class KnownPositives:
         Also gives the lines of the rows that lost some so.
         """
         parts, lines = [], []
-        for start in range(0, len(rows), _ROWS_AT_ONCE):
-            stop = min(start + _ROWS_AT_ONCE, len(rows))
-            negatives = rows.negatives.part(start, stop)
-            wrong = self._holds(rows.anchors[start:stop].repeat(negatives.counts), negatives.values)
-            lines.append(rows.lines[start:stop][np.unique(negatives.owners()[wrong])])
+        for part, negatives, wrong in self._judged(rows):
+            lines.append(rows.lines[part][np.unique(negatives.owners()[wrong])])
             right = negatives.where(~wrong)
             parts.append(right if limit is None else right.where(right.places() < limit))
         return Ragged.joined(parts), np.concatenate(lines)
+
+    def wrong_negatives(self, rows: NumberedRows) -> npt.NDArray[np.bool_]:
+        """Whether each of `rows.negatives.values` is a positive of the anchor of its row."""
+        return np.concatenate([wrong for _, _, wrong in self._judged(rows)])
+
+    def _judged(self, rows: NumberedRows) -> Iterator[tuple[slice, Ragged, npt.NDArray[np.bool_]]]:
+        """Some rows at a time: which they are, their negatives, and whether each is a positive of its anchor."""
+        for start in range(0, len(rows), _ROWS_AT_ONCE):
+            part = slice(start, min(start + _ROWS_AT_ONCE, len(rows)))
+            negatives = rows.negatives.part(part.start, part.stop)
+            yield part, negatives, self._holds(rows.anchors[part].repeat(negatives.counts), negatives.values)
 
     def _holds(self, anchors: Numbers, documents: Numbers) -> npt.NDArray[np.bool_]:
         keys = self._keys(anchors, documents)

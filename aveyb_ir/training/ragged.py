@@ -60,6 +60,15 @@ class Ragged:
         counts = np.bincount(self.owners()[chosen], minlength=len(self))
         return Ragged.of(counts, self.values[chosen])
 
+    def followed_by(self, other: "Ragged") -> "Ragged":
+        """Each list with the list of the same number of another after it."""
+        order = np.concatenate([self.owners(), other.owners()]).argsort(kind="stable")
+        return Ragged.of(self.counts + other.counts, np.concatenate([self.values, other.values])[order])
+
+    def filled(self, value: int) -> "Ragged":
+        """Lists of the same lengths that hold nothing but a value."""
+        return Ragged(self.bounds, np.full_like(self.values, value))
+
     def places(self) -> npt.NDArray[np.int64]:
         """The place of each value in its list, from 0."""
         return np.arange(len(self.values)) - np.repeat(self.bounds[:-1], self.counts)

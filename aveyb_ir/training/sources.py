@@ -4,7 +4,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from aveyb_ir.config import DataSection, DataSet
-from aveyb_ir.data import iter_training_rows, iter_training_rows_from_beir, open_collection
+from aveyb_ir.data import TrainingRow, iter_training_rows, iter_training_rows_from_beir, open_collection
+from aveyb_ir.tasks import RowsSection
 from aveyb_ir.training.development import DevelopmentSet
 from aveyb_ir.training.pairs import RowSource, TrainingSet
 
@@ -30,14 +31,17 @@ def load_training_set(data: DataSection, folder: Path | None = None) -> Training
 
 
 def _rows(data: DataSet, folder: Path | None) -> RowSource:
-    if data.pairs is not None:
-        rows, name = iter_training_rows(data.pairs, corpus=data.corpus, folder=folder), data.pairs
-    else:
-        assert data.beir is not None  # a checked recipe has it where it has no pairs
-        rows = iter_training_rows_from_beir(open_collection(data.beir), data.split, folder=folder)
-        name = f"{data.beir} split {data.split}"
     prompts = (None, None) if data.prompts is None else (data.prompts.query, data.prompts.document)
-    return RowSource(rows, name, data.negatives, *prompts)
+    return RowSource(*stream_rows(data, folder), data.negatives, *prompts)
+
+
+def stream_rows(data: DataSet | RowsSection, folder: Path | None) -> tuple[Iterator[TrainingRow], str]:
+    """The rows that `pairs` or `beir` names, to be read once, and how messages name them."""
+    if data.pairs is not None:
+        return iter_training_rows(data.pairs, corpus=data.corpus, folder=folder), data.pairs
+    assert data.beir is not None  # a checked recipe has it where it has no pairs
+    rows = iter_training_rows_from_beir(open_collection(data.beir), data.split, folder=folder)
+    return rows, f"{data.beir} split {data.split}"
 
 
 def tokenizer_texts(data: DataSection, training_set: TrainingSet) -> Iterator[str]:

@@ -4,8 +4,7 @@ The mean of such embeddings is already a usable vector of a text, so a fresh Ave
 token embeddings, starts as a usable retriever.
 """
 
-from collections.abc import Iterable, Iterator
-from itertools import islice
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -13,11 +12,11 @@ import torch
 from numpy.typing import NDArray
 from sentence_transformers import SentenceTransformer
 
+from aveyb_ir.data.blocks import blocks
 from aveyb_ir.encoding.tokenization import tokenize
 from aveyb_ir.errors import RecipeError
 
 _TOKENS_AT_ONCE = 512
-_TEXTS_AT_ONCE = 1024
 _FREQUENT = 1e-3  # share of a text's tokens at which a token weighs half; Arora et al. use 1e-3 to 1e-4
 _STANDARD_DEVIATION = 0.3
 _PROBE = "a"
@@ -83,13 +82,7 @@ def _frame(tokenizer: Any) -> tuple[torch.Tensor, torch.Tensor]:
 def _token_shares(tokenizer: Any, texts: Iterable[str], num_tokens: int) -> NDArray[np.float64]:
     """Share of each token among all tokens of the texts; a token that is not there counts as half of one."""
     counts_V = np.full(num_tokens, 0.5)
-    for block in _blocks(texts):
+    for block in blocks(texts, len):
         counts_V += np.bincount(np.concatenate(tokenize(tokenizer, block, None).token_ids), minlength=num_tokens)
     shares_V: NDArray[np.float64] = counts_V / counts_V.sum()
     return shares_V
-
-
-def _blocks(texts: Iterable[str]) -> Iterator[list[str]]:
-    stream = iter(texts)
-    while block := list(islice(stream, _TEXTS_AT_ONCE)):
-        yield block

@@ -1,5 +1,4 @@
 import json
-import logging
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -19,13 +18,14 @@ from aveyb_ir.models import AveyBConfig, AveyBForSequenceClassification
 from aveyb_ir.tasks import DistillRecipe, DistillSection
 from aveyb_ir.training import distill
 from aveyb_ir.training import distillation_teacher as teachers
+from aveyb_ir.training.distillation_candidates import candidates_of
 from aveyb_ir.training.distillation_loss import (
     EmbeddingDistillationLoss,
     principal_axes,
     score_loss,
     similarity_divergence,
 )
-from aveyb_ir.training.rows import candidates_of, fingerprint_of
+from aveyb_ir.training.rows import RowSet
 
 NAMES = ["sun", "moon", "star", "rain", "wind", "snow", "leaf", "rock"]
 QUERIES = ["where do ships return", "who discovered penicillin", "what is a retriever"]
@@ -272,11 +272,11 @@ def test_a_bi_encoder_teaches_by_cosines_or_vectors(
 
 def test_vectors_are_the_teachers(avey_dir: Path, tmp_path: Path) -> None:
     rows = [TrainingRow(query, (text,)) for query, text in zip(QUERIES, DOCUMENTS, strict=True)]
-    candidates = candidates_of(rows, 0, "rows")
+    candidates = candidates_of(RowSet.of(rows, "rows"), 0)
     section = DistillRecipe.model_fields["teacher"].annotation.__args__[0](model=str(avey_dir))
     vectors = teachers.teacher_vectors(section, candidates, tmp_path / "kept", "cpu")
     model = SentenceTransformer(str(avey_dir), device="cpu")
-    rows_of = np.array([vectors.rows_of(one) for one in candidates])
+    rows_of = vectors.rows_of(candidates)
     assert np.allclose(vectors[rows_of[:, 0]], model.encode_query(QUERIES), atol=1e-5)
     assert np.allclose(vectors[rows_of[:, 1]], model.encode_document(DOCUMENTS), atol=1e-5)
     assert not np.allclose(vectors[rows_of[:, 0]], model.encode_document(QUERIES), atol=1e-3)
@@ -340,19 +340,3 @@ def test_rows_without_scores_need_a_teacher(make: MakeDistill, tmp_path: Path) -
     pairs.write_text('{"query": "a", "pos": ["b"], "neg": ["c"]}\n', encoding="utf-8")
     with pytest.raises(DataError, match=r"rows.jsonl line 1: got no scores, expected pos_scores and neg_scores"):
         distill(make(pairs=pairs, negatives=1, max_steps=1))
-
-
-def test_rows_with_too_few_negatives_are_left_out(caplog: pytest.LogCaptureFixture) -> None:
-    rows = [
-        TrainingRow("q", ("p1", "p2"), ("n1", "n2", "n3"), 1, (5.0, 4.0), (3.0, 2.0, 1.0)),
-        TrainingRow("r", ("p3",), ("n1",), 2),
-    ]
-    with caplog.at_level(logging.WARNING):
-        first, second = candidates_of(rows, 2, "rows")
-    assert (first.documents, first.scores) == (("p1", "n1", "n2"), (5.0, 3.0, 2.0))
-    assert (second.documents, second.scores) == (("p2", "n1", "n2"), (4.0, 3.0, 2.0))
-    assert "left out rows with fewer than 2 negatives, lines 2" in caplog.text
-    assert candidates_of(rows, 1, "rows")[2].scores == ()
-    with pytest.raises(DataError, match=r"got at most 3 negatives in a row, expected data.negatives 4"):
-        candidates_of(rows, 4, "rows")
-    assert fingerprint_of(rows) != fingerprint_of(rows[:1])

@@ -7,6 +7,7 @@ from aveyb_ir.errors import RecipeError
 from aveyb_ir.training.distillation_loss import turned_to
 from aveyb_ir.training.embedding_fit import fit_embeddings
 from aveyb_ir.training.model import build_sentence_transformer
+from aveyb_ir.training.ragged import Ragged
 from aveyb_ir.training.static_start import static_embeddings
 
 TEXTS = ["the cat sleeps in the sun", "the ships return at night with fish", "who discovered penicillin", "the wall"]
@@ -94,6 +95,10 @@ def ridge(embeddings, lists, targets, penalty):
     return solved * embeddings.std() / solved.std()
 
 
+def ragged(lists):
+    return Ragged.of(np.array(list(map(len, lists))), np.concatenate(lists))
+
+
 @pytest.mark.parametrize("penalty", [0.3, 3.0])
 def test_fitted_embeddings_are_the_least_squares_solution(penalty):
     generator = np.random.default_rng(0)
@@ -101,7 +106,7 @@ def test_fitted_embeddings_are_the_least_squares_solution(penalty):
     lists = [generator.integers(0, 25, size=generator.integers(1, 12), dtype=np.int32) for _ in range(80)]
     targets = generator.normal(size=(80, 4)).astype(np.float32)
     targets /= np.linalg.norm(targets, axis=1, keepdims=True)
-    found = fit_embeddings(embeddings, lists, targets, penalty=penalty)
+    found = fit_embeddings(embeddings, ragged(lists), targets, penalty=penalty)
     assert found.dtype == np.float32
     assert np.allclose(found, ridge(embeddings, lists, targets, penalty), atol=1e-4)
     assert not np.allclose(found, ridge(embeddings, lists, targets, 2 * penalty), atol=1e-2)
@@ -119,7 +124,7 @@ def test_a_fit_recovers_embeddings_that_explain_the_targets():
         sums = np.stack([table[tokens].sum(0) for tokens in lists])
         return float(((sums / np.linalg.norm(sums, axis=1, keepdims=True)) * targets).sum(1).mean())
 
-    fitted = fit_embeddings(start, lists, targets.astype(np.float32), penalty=0.01)
+    fitted = fit_embeddings(start, ragged(lists), targets.astype(np.float32), penalty=0.01)
     assert mean_cosine(start) < 0.8 < 0.97 < mean_cosine(fitted)
 
 
