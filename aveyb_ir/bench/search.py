@@ -25,7 +25,7 @@ class SearchTiming:
     """One way of searching.
 
     Attributes:
-        system: "dense", "dense, ONNX queries", "bm25", "hybrid" or "hybrid + reranker".
+        system: "dense", "dense, ONNX queries" (or "ONNX int8"), "bm25", "hybrid" or "hybrid + reranker".
         queries: Distinct queries that were timed; fewer than there are where time ran out.
         searches: Single searches that the percentiles are over.
         p50_ms: Median latency of a query that comes alone, in milliseconds.
@@ -141,7 +141,10 @@ def _systems(
     modes: tuple[Mode, ...] = ("dense", "bm25", "hybrid")
     systems = {str(mode): Retriever(index, mode=mode, **settings) for mode in modes}
     if query_encoder is not None:
-        systems["dense, ONNX queries"] = Retriever(index, query_encoder=query_encoder, allow_int8=True, **settings)
+        precision = "ONNX int8" if query_encoder.int8 else "ONNX"
+        systems[f"dense, {precision} queries"] = Retriever(
+            index, query_encoder=query_encoder, allow_int8=True, **settings
+        )
     if reranker is not None:
         systems["hybrid + reranker"] = Retriever(index, mode="hybrid", reranker=reranker, **settings)
     return systems

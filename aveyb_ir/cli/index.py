@@ -105,7 +105,7 @@ def delete(
 
     with IndexWriter.open(directory) as writer:
         writer.delete(ids)
-    _report({"deleted": len(ids), "documents": len(IndexDir.open(directory))}, json)
+    _report({"deleted": len(set(ids)), "documents": len(IndexDir.open(directory))}, json)
 
 
 @app.command()

@@ -18,18 +18,19 @@ NEGATIVE_IDS = "negative_document_ids"
 
 
 def named_texts(files: Iterable[Path], corpus: str | Path, folder: str | Path | None = None) -> WantedTexts | None:
-    """Read the texts of the documents that records name by id; None if they name none.
+    """Read the texts of the documents that records name by id; None if no record has a field for ids.
 
     Records and corpus are streamed, once each; the texts are kept on the disk of `folder`.
 
     Raises:
         DataError: as `read_documents`.
     """
-    ids = TextNumbers()
+    ids, has_field = TextNumbers(), False
     named = (_named_ids(parse) for file in files for _, parse in pair_records(file))
-    for block in blocks(named, lambda some: sum(map(len, some))):
-        ids.add(chain.from_iterable(block))
-    return WantedTexts(read_documents(corpus), ids, folder) if len(ids) else None
+    for block in blocks(named, lambda some: sum(map(len, some or ()))):
+        has_field = has_field or any(some is not None for some in block)
+        ids.add(chain.from_iterable(some or () for some in block))
+    return WantedTexts(read_documents(corpus), ids, folder) if has_field else None
 
 
 def with_texts(record: Mapping[str, Any], documents: WantedTexts, lacks: Callable[[str], None]) -> dict[str, Any]:
@@ -54,11 +55,14 @@ def _texts(ids: list[str], documents: WantedTexts, lacks: Callable[[str], None])
     return [text for text in texts if text]
 
 
-def _named_ids(parse: Parse) -> list[str]:
-    """Ids of the documents that a record names; none if it is malformed, which is told when rows are made of it."""
+def _named_ids(parse: Parse) -> list[str] | None:
+    """Ids of the documents that a record names, None without the field for them.
+
+    A malformed record names none; what is wrong with it is told when rows are made of it.
+    """
     try:
         record = parse()
-        return [*_ids(record, POSITIVE_IDS), *_ids(record, NEGATIVE_IDS)]
+        return [*_ids(record, POSITIVE_IDS), *_ids(record, NEGATIVE_IDS)] if POSITIVE_IDS in record else None
     except ValueError:
         return []
 

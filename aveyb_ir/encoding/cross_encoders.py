@@ -5,19 +5,21 @@ from typing import Any
 from sentence_transformers import CrossEncoder
 
 import aveyb_ir.models  # noqa: F401 (registers Avey-B with transformers)
-from aveyb_ir.encoding.loading import quietly
+from aveyb_ir.encoding.loading import locate, quietly
 from aveyb_ir.errors import ModelError
 
 
 def load_cross_encoder(name: str, what: str, **options: Any) -> CrossEncoder:
-    """Load a cross-encoder; `what`, such as "teacher.model", names it in messages, `options` go to its constructor.
+    """Load a cross-encoder, or a backbone that is to become one.
+
+    `what`, such as "teacher.model", names it in messages, `options` go to its constructor.
 
     Raises:
         ModelError: it cannot be loaded.
     """
     try:
         with quietly():
-            return CrossEncoder(name, **options)
+            return CrossEncoder(locate(name), **options)
     except Exception as error:  # the library raises a dozen kinds of these; all mean that this model cannot be loaded
         reason = " ".join(str(error).split())
         raise ModelError(

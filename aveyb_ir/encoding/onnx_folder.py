@@ -75,8 +75,11 @@ class OnnxManifest(BaseModel):
             )
         try:
             manifest = cls.model_validate_json(path.read_bytes())
-        except (OSError, ValidationError) as error:
-            raise _damaged(path, " ".join(str(error).split())) from error
+        except ValidationError as error:
+            first = error.errors()[0]
+            raise _damaged(path, f"{'.'.join(map(str, first['loc'])) or 'content'}: {first['msg']}") from error
+        except OSError as error:
+            raise _damaged(path, str(error)) from error
         if fingerprint_of(manifest.details) != manifest.fingerprint:
             raise _damaged(path, "its details do not have the fingerprint that it names")
         manifest._check_files(folder)

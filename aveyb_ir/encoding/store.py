@@ -158,7 +158,8 @@ class EncoderStore:
         begun.check_origin(self._layout, now)
         self._manifest = begun
         self._encoder.token_budget = begun.shards[-1].token_budget if begun.shards else begun.origin.token_budget
-        _log.info("%s: %d finished shards are used again.", self._layout.root, len(begun.shards))
+        if not begun.complete:
+            _log.info("%s: %d finished shards are used again.", self._layout.root, len(begun.shards))
 
     def _finished(self, blocks: Iterator[Block], meter: ProgressMeter) -> Iterator[tuple[list[Document], EncodedShard]]:
         """Yield what an earlier run finished, once its documents are seen to be the same."""

@@ -12,6 +12,7 @@ from transformers import AutoModelForMaskedLM, AutoTokenizer, PreTrainedModel
 
 import aveyb_ir.models  # noqa: F401 (registers Avey-B with transformers)
 from aveyb_ir.config import Backbone
+from aveyb_ir.encoding.loading import locate
 from aveyb_ir.errors import DataError, ModelError, RecipeError
 from aveyb_ir.tasks import PretrainRecipe
 from aveyb_ir.training.arguments import Schedule
@@ -140,9 +141,10 @@ def _start(section: Backbone, texts_for_tokenizer: Iterable[str], seed: int) -> 
 def _load(name: str) -> tuple[PreTrainedModel, Any]:
     # Training keeps its weights in float32, whatever the checkpoint was stored in.
     try:
-        model = AutoModelForMaskedLM.from_pretrained(name, dtype=torch.float32)
-        return model, AutoTokenizer.from_pretrained(name)
-    except (OSError, ValueError) as error:
+        place = locate(name)
+        model = AutoModelForMaskedLM.from_pretrained(place, dtype=torch.float32)
+        return model, AutoTokenizer.from_pretrained(place)
+    except (ModelError, OSError, ValueError) as error:
         reason = " ".join(str(error).split())
         raise ModelError(
             f"model.start: got {name!r}, expected a model folder or Hub name with a tokenizer, of an architecture for "

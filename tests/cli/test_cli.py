@@ -86,8 +86,8 @@ def test_an_index_is_changed_and_checked(run, beir, avey_dir, tmp_path):
     code, _, err = run("index", "add", index, "--corpus", tmp_path / "more.tsv")
     assert code == 1
     assert "new" in err
-    code, out, _ = run("index", "delete", index, "new", "snow-1", "--json")
-    assert (code, json.loads(out)["documents"]) == (0, 31)
+    code, out, _ = run("index", "delete", index, "new", "snow-1", "new", "--json")
+    assert (code, json.loads(out)) == (0, {"deleted": 2, "documents": 31})
     assert run("index", "delete", index, "new")[0] == 1
     assert json.loads(run("index", "compact", index, "--json")[1])["deleted"] == 0
     assert json.loads(run("index", "verify", index, "--json")[1])["verified"]

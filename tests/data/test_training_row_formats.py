@@ -198,6 +198,9 @@ def test_ids_of_the_wrong_kind_and_needless_corpora_are_refused(tmp_path: Path, 
     write_jsonl(tmp_path / "x.jsonl", rows)
     with pytest.raises(DataError, match=r"line 1: positive_document_ids is '1', .*; line 2: id 1.5 is float"):
         read_training_rows(tmp_path / "x.jsonl", corpus=corpus)
+    write_jsonl(tmp_path / "x.jsonl", rows[:1])
+    with pytest.raises(DataError, match=r"line 1: positive_document_ids is '1', expected a list of ids"):
+        read_training_rows(tmp_path / "x.jsonl", corpus=corpus)
     write_jsonl(tmp_path / "x.jsonl", [{"query": "q", "pos": "p"}])
     with pytest.raises(DataError, match="has no positive_document_ids, expected some, since a corpus was given"):
         read_training_rows(tmp_path / "x.jsonl", corpus=corpus)

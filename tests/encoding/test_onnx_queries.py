@@ -159,6 +159,7 @@ def test_a_changed_or_missing_file_is_refused(copy, name):
         lambda said: said.update(more=1),
         lambda said: said["checksums"].update({"../model.onnx": "0"}),
         lambda said: said["checksums"].pop("model.onnx"),
+        lambda said: said.clear(),
     ],
 )
 def test_a_manifest_that_is_not_what_was_written_is_refused(copy, change):
@@ -166,7 +167,7 @@ def test_a_manifest_that_is_not_what_was_written_is_refused(copy, change):
     said = json.loads(manifest.read_text(encoding="utf-8"))
     change(said)
     manifest.write_text(json.dumps(said), encoding="utf-8")
-    with pytest.raises(ModelError, match=r"query_encoder\.json: .*; expected what was exported"):
+    with pytest.raises(ModelError, match=r"query_encoder\.json: .{1,300}; expected what was exported"):
         OnnxQueryEncoder(copy)
 
 

@@ -167,6 +167,11 @@ def test_starts_from_a_retriever_with_a_head_of_its_own(make: MakeReranker, avey
     assert "classifier.weight" in trained.keys() - start.keys()
 
 
+def test_starts_from_the_model_that_comes_with_the_package(make: MakeReranker) -> None:
+    result = train_reranker(make(model={"start": "aveyb-mini"}, max_steps=1))
+    assert "classifier.weight" in load_file(result.output / "model.safetensors")
+
+
 def test_starts_from_another_architecture(make: MakeReranker, bert_dir: Path) -> None:
     result = train_reranker(make(model={"start": str(bert_dir), "max_length": 40}, max_steps=1))
     assert CrossEncoder(str(result.output), device="cpu").max_seq_length == 40
