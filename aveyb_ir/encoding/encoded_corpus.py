@@ -21,7 +21,7 @@ class EncodedShard:
 
     Attributes:
         ids: Of its documents.
-        vectors: (vectors, d) float32, unit; those of a document lie together. Mapped from disk when read from there.
+        vectors: (vectors, d) float32, unit; those of a document lie together. Mapped from disk.
         counts: (documents,) int64 vectors of each document.
         spans: (vectors, 2) int64 characters of the document's `full_text` that each vector stands for; -1, -1 for the
             whole document.

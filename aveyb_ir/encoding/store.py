@@ -17,7 +17,7 @@ from aveyb_ir.encoding.encoded_corpus import EncodedCorpus, EncodedShard, read_s
 from aveyb_ir.encoding.encoder import Encoder, EncodingCounts
 from aveyb_ir.encoding.granularity import EncodedTexts, Granularity, check_granularity, encode_texts
 from aveyb_ir.encoding.progress import ProgressCallback, ProgressMeter
-from aveyb_ir.encoding.store_files import StoreLayout, checksum, reporting, write_array, write_ids
+from aveyb_ir.encoding.store_files import StoreLayout, checksum, map_array, reporting, write_array, write_ids
 from aveyb_ir.encoding.store_manifest import FORMAT, Origin, ShardRecord, StoreManifest
 from aveyb_ir.encoding.workers import encode_in_workers
 from aveyb_ir.errors import DataError
@@ -212,7 +212,8 @@ class EncoderStore:
             )
             self._manifest = replace(self._manifest, shards=(*self._manifest.shards, record))
             self._manifest.write(layout)
-        return EncodedShard(ids, encoded.vectors, encoded.counts, encoded.spans)
+        vectors = map_array(layout.vectors(block.number), len(encoded.vectors), self._manifest.origin.dimension)
+        return EncodedShard(ids, vectors, encoded.counts, encoded.spans)
 
     def _log_cuts(self) -> None:
         total = EncodingCounts()

@@ -1,7 +1,7 @@
 """What a teacher says of the rows: vectors of their texts, or scores of their pairs, kept for the next run."""
 
 import hashlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
@@ -79,14 +79,9 @@ def teacher_vectors(
     documents = candidates.document_texts
     kept = VectorsAtHand(folder, _digest(documents), encoder)
     queries = kept.queries(list(candidates.query_texts))
-
-    def document_blocks() -> Iterator[NDArray[np.float32]]:
-        named = (Document(str(number), text) for number, text in enumerate(documents))
-        return (vectors for _, vectors in kept.documents(named, None, "train"))
-
-    for _ in document_blocks():
-        pass  # what has just been computed is in memory; read again, it is mapped from disk
-    return TeacherVectors((queries, *document_blocks()), encoder.fingerprint)
+    named = (Document(str(number), text) for number, text in enumerate(documents))
+    mapped = (vectors for _, vectors in kept.documents(named, None, "train"))
+    return TeacherVectors((queries, *mapped), encoder.fingerprint)
 
 
 def bi_encoder_scores(vectors: TeacherVectors, candidates: Candidates) -> NDArray[np.float32]:
