@@ -97,6 +97,8 @@ class Backbone(Section):
             _exactly_one(self, *origins)
         elif any(getattr(self, origin) is not None for origin in origins):
             raise ValueError("a tokenizer together with `start`, whose own must be kept; remove it, or use `fresh`")
+        if self.embeddings != "alone" and self.embeddings_from is None:
+            raise ValueError("`embeddings` without `embeddings_from`, of which it speaks; set it beside, or remove it")
         if self.fresh_transformer is not None and "model_type" not in self.fresh_transformer:
             raise ValueError("`fresh_transformer` without `model_type`; name the architecture, such as modernbert")
         return self
@@ -137,7 +139,7 @@ class DataSet(Section):
     @model_validator(mode="after")
     def _check(self) -> "DataSet":
         _exactly_one(self, "beir", "pairs")
-        _check_corpus(self)
+        check_corpus(self.corpus, self.pairs)
         return self
 
 
@@ -163,7 +165,7 @@ class DataSection(Section):
     @model_validator(mode="after")
     def _check(self) -> "DataSection":
         _exactly_one(self, "beir", "pairs", "sets")
-        _check_corpus(self)
+        check_corpus(self.corpus, self.pairs)
         if self.eval_split is not None and self.eval_collection is None:
             raise ValueError("`eval_split` without `eval_beir`, whose split it is; set `eval_beir` or `beir`")
         return self
@@ -293,6 +295,7 @@ def _exactly_one(section: _SectionT, *names: str) -> _SectionT:
     return section
 
 
-def _check_corpus(section: DataSet | DataSection) -> None:
-    if section.corpus is not None and section.pairs is None:
+def check_corpus(corpus: str | None, pairs: str | None) -> None:
+    """Raise ValueError for a corpus without rows that name its documents."""
+    if corpus is not None and pairs is None:
         raise ValueError("`corpus` without `pairs`, whose rows name its documents; set `pairs` beside it, or remove it")

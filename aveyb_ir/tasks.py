@@ -10,7 +10,7 @@ from typing import Any, Literal, TypeAlias
 from pydantic import Field, PositiveFloat, PositiveInt, model_validator
 
 from aveyb_ir.checked_yaml import Section, read_recipe, shown, validated
-from aveyb_ir.config import Backbone, ModelSection, Optimization, Recipe, RecipeFile
+from aveyb_ir.config import Backbone, ModelSection, Optimization, Recipe, RecipeFile, check_corpus
 from aveyb_ir.errors import RecipeError
 
 __all__ = [
@@ -77,8 +77,7 @@ class RowsSection(Section):
     def _check(self) -> "RowsSection":
         if (self.beir is None) == (self.pairs is None):
             raise ValueError("exactly one of `beir` and `pairs` expected; set one of them")
-        if self.corpus is not None and self.pairs is None:
-            raise ValueError("`corpus` without `pairs`, whose rows name its documents; set `pairs`, or remove it")
+        check_corpus(self.corpus, self.pairs)
         return self
 
 

@@ -51,7 +51,7 @@ def study(recipe: StudyRecipe, *, output: str | Path | None = None) -> Study:
 
     Raises:
         DataError: Broken data, or a folder that holds something else.
-        ModelError: A model to start from cannot be loaded.
+        ModelError: A model to start from, or a reference, cannot be loaded.
         RecipeError: A training recipe does not fit this machine, or the systems differ too much in size.
         ValueError: No output is named.
     """
@@ -63,10 +63,11 @@ def study(recipe: StudyRecipe, *, output: str | Path | None = None) -> Study:
         label: count_parameters(recipe.training_recipe(label, seed=recipe.seeds[0])) for label in recipe.systems
     }
     check_budget(parameters, recipe.parameter_tolerance)
+    references = {label: count_of(load_sentence_transformer(model)) for label, model in recipe.references.items()}
     work = _Work(recipe, folder)
     cells = {label: work.trained(label) for label in recipe.systems}
     reports = work.reports(cells)
-    extras = _extras(recipe, cells, parameters, folder)
+    extras = _extras(recipe, cells, parameters | references, folder)
     comparisons = {protocol: _compared(recipe, found, extras) for protocol, found in reports.items()}
     for protocol, comparison in comparisons.items():
         comparison.write(folder / f"report-{protocol}")
@@ -146,20 +147,12 @@ def _extras(
     recipe: StudyRecipe, cells: Mapping[str, Sequence[Cell]], parameters: Mapping[str, Parameters], folder: Path
 ) -> dict[str, dict[str, float]]:
     """What stands beside the quality of each system: size, learning rate, speed."""
-    extras: dict[str, dict[str, float]] = {
-        label: {
-            "parameters (M)": parameters[label].total / 1e6,
-            "without embeddings (M)": parameters[label].beside_embeddings / 1e6,
-            "learning rate": of_label[0].recipe.train.learning_rate,
-        }
-        for label, of_label in cells.items()
+    extras = {
+        label: {"parameters (M)": counted.total / 1e6, "without embeddings (M)": counted.beside_embeddings / 1e6}
+        for label, counted in parameters.items()
     }
-    for label, model in recipe.references.items():
-        counted = count_of(load_sentence_transformer(model))
-        extras[label] = {
-            "parameters (M)": counted.total / 1e6,
-            "without embeddings (M)": counted.beside_embeddings / 1e6,
-        }
+    for label, of_label in cells.items():
+        extras[label]["learning rate"] = of_label[0].recipe.train.learning_rate
     if recipe.speed is not None:
         models = {label: str(of_label[0].model) for label, of_label in cells.items()} | recipe.references
         for label, columns in measure_speed(models, recipe.speed, recipe.evaluation[0], folder / "speed.json").items():

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from aveyb_ir.errors import DataError, RecipeError
+from aveyb_ir.errors import DataError, ModelError, RecipeError
 from aveyb_ir.study import Study, load_study, study
 
 SMOKE = Path(__file__).parents[2] / "recipes" / "smoke" / "study.yaml"
@@ -162,6 +162,12 @@ def test_students_of_a_teacher_are_compared_too(tmp_path: Path) -> None:
         assert "task: distill" in recipe
         assert result.parameters[label].total > 0
     assert result.comparisons["full"].to_json()["systems"] == ["avey-b", "bert", "bm25"]
+
+
+def test_a_reference_that_is_not_there_is_refused_before_training(tmp_path: Path) -> None:
+    with pytest.raises(ModelError, match="nowhere"):
+        study(load_study(SMOKE, ["references={lost: /nowhere}"]), output=tmp_path / "new")
+    assert not (tmp_path / "new" / "cells").exists()
 
 
 def test_a_folder_of_something_else_is_left_alone(tmp_path: Path) -> None:

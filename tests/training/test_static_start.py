@@ -72,6 +72,12 @@ def test_a_fresh_model_takes_a_table_over_as_it_is(bert_dir, bi_encoder):
         build_sentence_transformer(ModelSection.model_validate(section), device="cpu")
 
 
+def test_a_table_of_nothing_is_refused():
+    section = {"fresh": {"d_embed": 8, "n_layers": 2, "chunk_size": 16}, "tokenizer": "x", "embeddings": "table"}
+    with pytest.raises(ValueError, match="`embeddings` without `embeddings_from`"):
+        ModelSection.model_validate(section)
+
+
 @pytest.mark.parametrize("other", [{"tokenizer": "x"}, {"train_tokenizer": {"vocab_size": 300}}, {"start": "x"}])
 def test_a_start_for_embeddings_excludes_another_tokenizer(other):
     values = {"fresh": {"d_embed": 8, "n_layers": 2, "chunk_size": 16}, "embeddings_from": "y", **other}
