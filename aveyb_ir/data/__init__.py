@@ -18,7 +18,7 @@ from aveyb_ir.data.lines import write_lines
 from aveyb_ir.data.open_collection import open_collection, open_collections
 from aveyb_ir.data.own_documents import OwnDocument, OwnDocuments, check_own_document
 from aveyb_ir.data.pair_fields import TrainingRow
-from aveyb_ir.data.pairs import iter_training_rows, read_training_rows
+from aveyb_ir.data.pairs import iter_training_rows, read_training_rows, report_dropped
 from aveyb_ir.data.qrels import Qrels, checked_qrels, read_qrels, write_qrels
 from aveyb_ir.data.replacing import check_replaceable, replacing
 from aveyb_ir.data.runs import Run, checked_run, read_run, trec_order, write_run
@@ -59,6 +59,7 @@ __all__ = [
     "read_run",
     "read_training_rows",
     "replacing",
+    "report_dropped",
     "training_rows_from_beir",
     "trec_order",
     "write_beir_folder",

@@ -60,7 +60,7 @@ def read_training_rows(source: str | Path, *, corpus: str | Path | None = None) 
     for row in rows:
         positives_of[row.anchor].update(row.positives)
     kept = [_without(row, positives_of[row.anchor]) for row in rows]
-    _report_dropped(source, [row.line for row, new in zip(rows, kept, strict=True) if row is not new])
+    report_dropped(source, [row.line for row, new in zip(rows, kept, strict=True) if row is not new])
     return kept
 
 
@@ -84,7 +84,7 @@ def iter_training_rows(
         if kept is not row:
             dropped.append(row.line)
         yield kept
-    _report_dropped(source, dropped)
+    report_dropped(source, dropped)
 
 
 def _rows(source: str | Path, corpus: str | Path | None, folder: str | Path | None = None) -> Iterator[TrainingRow]:
@@ -133,6 +133,7 @@ def _without(row: TrainingRow, positives: Collection[str]) -> TrainingRow:
     return replace(row, negatives=pick(row.negatives, places), negative_scores=scores)
 
 
-def _report_dropped(source: str | Path, lines: Sequence[int]) -> None:
+def report_dropped(source: str | Path, lines: Sequence[int]) -> None:
+    """Warn that rows on these lines, if any, lost negatives which answer their anchor."""
     if lines:
         _logger.warning("%s: dropped negatives that are positives of their anchor, lines %s", source, listed(lines))

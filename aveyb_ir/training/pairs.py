@@ -6,7 +6,6 @@ length.
 """
 
 import hashlib
-import logging
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,15 +13,13 @@ from typing import Literal
 
 import numpy as np
 
-from aveyb_ir.data import DiskTexts, TextTable, TrainingRow, listed
+from aveyb_ir.data import DiskTexts, TextTable, TrainingRow, report_dropped
 from aveyb_ir.data.disk_rows import as_bytes
 from aveyb_ir.errors import DataError
 from aveyb_ir.training.mixing import Mixture
 from aveyb_ir.training.pair_rows import KnownPositives, NumberedRows
 from aveyb_ir.training.prompted_texts import PromptedTexts
 from aveyb_ir.training.ragged import Numbers, Ragged
-
-logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,10 +206,7 @@ def _read(source: RowSource, anchors: TextTable, documents: TextTable) -> Number
 
 def _negatives(source: RowSource, rows: NumberedRows, known: KnownPositives, documents: PromptedTexts) -> Ragged:
     usable, lines = known.usable_negatives(rows, source.max_negatives)
-    if len(lines):
-        logger.warning(
-            "%s: dropped negatives that are positives of their anchor, lines %s", source.name, listed(lines.tolist())
-        )
+    report_dropped(source.name, lines.tolist())
     return Ragged(usable.bounds, documents.add(usable.values, source.document_prompt))
 
 

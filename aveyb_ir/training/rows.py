@@ -4,7 +4,6 @@ Texts are on disk; what memory holds does not grow with their length.
 """
 
 import hashlib
-import logging
 from array import array
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
@@ -15,14 +14,12 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from aveyb_ir.data import DiskTexts, TextTable, TrainingRow, listed
+from aveyb_ir.data import DiskTexts, TextTable, TrainingRow, report_dropped
 from aveyb_ir.errors import DataError
 from aveyb_ir.tasks import RowsSection
 from aveyb_ir.training.pair_rows import KnownPositives, NumberedRows
 from aveyb_ir.training.ragged import Numbers, Ragged
 from aveyb_ir.training.sources import stream_rows
-
-logger = logging.getLogger(__name__)
 
 Scores = NDArray[np.float64]
 
@@ -66,11 +63,7 @@ class RowSet:
         assert len(positive_scores) == len(numbered.positives.values)  # rows of files name no document twice
         assert len(negative_scores) == len(numbered.negatives.values)
         wrong = KnownPositives([numbered], len(documents.texts)).wrong_negatives(numbered)
-        if wrong.any():
-            lines = numbered.lines[np.unique(numbered.negatives.owners()[wrong])]
-            logger.warning(
-                "%s: dropped negatives that are positives of their anchor, lines %s", source, listed(lines.tolist())
-            )
+        report_dropped(source, numbered.lines[np.unique(numbered.negatives.owners()[wrong])].tolist())
         return cls(
             source,
             replace(numbered, negatives=numbered.negatives.where(~wrong)),
