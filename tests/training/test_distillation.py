@@ -21,6 +21,7 @@ from aveyb_ir.training import distillation_teacher as teachers
 from aveyb_ir.training.distillation_candidates import candidates_of
 from aveyb_ir.training.distillation_loss import (
     EmbeddingDistillationLoss,
+    landmark_divergence,
     principal_axes,
     score_loss,
     similarity_divergence,
@@ -166,12 +167,40 @@ def test_similarity_divergence_is_its_written_out_formula() -> None:
     assert similarity_divergence(teacher, 3 * teacher, 5.0).item() == pytest.approx(0, abs=1e-12)
 
 
-@pytest.mark.parametrize("projection", ["pca", "learned"])
-def test_embedding_loss_is_its_written_out_formula(student: SentenceTransformer, projection: str) -> None:
+def test_landmark_divergence_is_its_written_out_formula() -> None:
+    generator = torch.Generator().manual_seed(5)
+    student = torch.randn(2, 3, generator=generator, dtype=torch.float64, requires_grad=True)
+    teacher, targets, landmarks = (
+        torch.randn(*shape, generator=generator, dtype=torch.float64) for shape in ((2, 6), (5, 3), (5, 6))
+    )
+
+    def probabilities(vector: Tensor, others: Tensor) -> Tensor:
+        return torch.softmax(5.0 * torch.stack([torch.cosine_similarity(vector, o, dim=0) for o in others]), dim=0)
+
+    divergence = landmark_divergence(student, teacher, targets, landmarks, 5.0)
+    (found,) = torch.autograd.grad(divergence, student)
+    pairs = [(probabilities(teacher[row], landmarks), probabilities(student[row], targets)) for row in range(2)]
+    exact = torch.stack([(p * (p / q).log()).sum() for p, q in pairs]).mean()
+    (gradient,) = torch.autograd.grad(exact, student)
+    assert divergence.item() == pytest.approx(exact.item(), rel=1e-9)
+    assert torch.allclose(found, gradient)
+    assert landmark_divergence(teacher, 3 * teacher, landmarks, landmarks, 5.0).item() == pytest.approx(0, abs=1e-12)
+
+
+@pytest.mark.parametrize(("projection", "landmarks"), [("pca", 0), ("pca", 4), ("learned", 0)])
+def test_embedding_loss_is_its_written_out_formula(
+    student: SentenceTransformer, projection: str, landmarks: int
+) -> None:
     vectors = np.random.default_rng(4).normal(size=(6, 60)).astype(np.float32)
     axes = principal_axes([vectors], 48) if projection == "pca" else None
     loss_of = EmbeddingDistillationLoss(
-        student, vectors.__getitem__, axes=axes, teacher_width=60, scale=5.0, similarity_weight=0.5
+        student,
+        vectors.__getitem__,
+        axes=axes,
+        teacher_width=60,
+        scale=5.0,
+        similarity_weight=0.5,
+        landmarks=vectors[:landmarks] if landmarks else None,
     )
     if loss_of.projection is not None:
         loss_of.projection.double()
@@ -188,7 +217,11 @@ def test_embedding_loss_is_its_written_out_formula(student: SentenceTransformer,
         else:
             target, shown = teacher, students @ loss_of.projection.weight.T + loss_of.projection.bias
         cosines = torch.cosine_similarity(shown, target)
-        return (1 - cosines).mean() + 0.5 * similarity_divergence(students, teacher, 5.0)
+        divergence = similarity_divergence(students, teacher, 5.0)
+        if landmarks:
+            near = torch.from_numpy(vectors[:landmarks]).double()
+            divergence += landmark_divergence(students, teacher, near @ torch.from_numpy(axes).double(), near, 5.0)
+        return (1 - cosines).mean() + 0.5 * divergence
 
     exact = expected([0, 1, 2, 3, 4, 5])
     exact.backward()
