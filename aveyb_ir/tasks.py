@@ -111,8 +111,8 @@ class DistillSection(Section):
     similarity_weight: float = Field(1.0, ge=0, description="embedding: weight of the similarities within a batch")
     landmarks: NonNegativeInt = Field(
         0,
-        description="embedding: so many texts' vectors by the teacher, with which each text's similarities are compared "
-        "as well: near neighbours that a batch seldom has; for projection pca",
+        description="embedding: so many texts' vectors by the teacher, with which each text's similarities are "
+        "compared as well: near neighbours that a batch seldom has; for projection pca",
     )
     fit_embeddings: PositiveFloat | None = Field(
         None,

@@ -64,9 +64,9 @@ class EmbeddingDistillationLoss(EmbedDistillLoss):  # type: ignore[misc]
         super().__init__(model, "cosine", projection_dim=teacher_width if axes is None else None)
         self.vectors, self.scale, self.similarity_weight = vectors, scale, similarity_weight
         self.register_buffer("axes", None if axes is None else torch.from_numpy(axes), persistent=False)
-        targets = None if landmarks is None or axes is None else landmarks @ axes
-        for name, of_landmarks in (("landmarks", landmarks), ("landmark_targets", targets)):
-            self.register_buffer(name, None if of_landmarks is None else torch.from_numpy(of_landmarks), persistent=False)
+        targets = None if landmarks is None or axes is None else torch.from_numpy(landmarks @ axes)
+        self.register_buffer("landmarks", None if landmarks is None else torch.from_numpy(landmarks), persistent=False)
+        self.register_buffer("landmark_targets", targets, persistent=False)
 
     def forward(self, sentence_features: Iterable[dict[str, Tensor]], labels: Tensor) -> Tensor:
         """The loss of one batch."""

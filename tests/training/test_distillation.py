@@ -317,7 +317,9 @@ def test_vectors_are_the_teachers(avey_dir: Path, tmp_path: Path) -> None:
     assert np.allclose(scores[:, 0], (model.encode_query(QUERIES) * model.encode_document(DOCUMENTS)).sum(1), atol=1e-5)
 
 
-@pytest.mark.parametrize("options", [{"loss": "kl"}, {"loss": "embedding", "projection": "learned"}])
+@pytest.mark.parametrize(
+    "options", [{"loss": "kl"}, {"loss": "embedding", "projection": "learned"}, {"loss": "embedding", "landmarks": 3}]
+)
 def test_a_resumed_run_is_the_uninterrupted_one_bit_for_bit(
     make: MakeDistill, avey_dir: Path, options: dict[str, Any]
 ) -> None:
@@ -353,6 +355,8 @@ def test_fitted_embeddings_start_nearer_to_the_teacher(make: MakeDistill, bert_d
 def test_a_fit_needs_targets(make: MakeDistill) -> None:
     with pytest.raises(ValueError, match=r"distill\.fit_embeddings"):
         make({"loss": "kl", "fit_embeddings": 1.0}, max_steps=1)
+    with pytest.raises(ValueError, match=r"distill\.landmarks"):
+        make({"loss": "kl", "landmarks": 3}, max_steps=1)
 
 
 def test_a_narrow_teacher_needs_a_learned_projection(make: MakeDistill, bert_dir: Path) -> None:
