@@ -7,7 +7,7 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, TypeAlias
 
-from pydantic import Field, NonNegativeInt, PositiveFloat, PositiveInt, model_validator
+from pydantic import Field, PositiveFloat, PositiveInt, model_validator
 
 from aveyb_ir.checked_yaml import Section, read_recipe, shown, validated
 from aveyb_ir.config import Backbone, ModelSection, Optimization, Recipe, RecipeFile, check_corpus
@@ -109,11 +109,6 @@ class DistillSection(Section):
         "pca", description="embedding: how widths meet; pca narrows the teacher, learned widens the student"
     )
     similarity_weight: float = Field(1.0, ge=0, description="embedding: weight of the similarities within a batch")
-    landmarks: NonNegativeInt = Field(
-        0,
-        description="embedding: so many texts' vectors by the teacher, with which each text's similarities are "
-        "compared as well: near neighbours that a batch seldom has; for projection pca",
-    )
     fit_embeddings: PositiveFloat | None = Field(
         None,
         description="embedding: first have least squares, with this penalty, draw means of token embeddings to the "
@@ -140,8 +135,6 @@ class DistillRecipe(RecipeFile):
             "pca",
         ):
             raise ValueError("`distill.fit_embeddings` without targets to fit; set loss embedding and projection pca")
-        if self.distill.landmarks and (self.distill.loss, self.distill.projection) != ("embedding", "pca"):
-            raise ValueError("`distill.landmarks` without targets to stand by; set loss embedding and projection pca")
         if self.distill.loss != "embedding" and self.data.negatives is None:
             raise ValueError(f"{self.distill.loss} without `data.negatives`, of which every row has as many; set it")
         return self

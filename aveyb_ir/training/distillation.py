@@ -140,7 +140,6 @@ def _embedding_loss(
         teacher_width=vectors.width,
         scale=section.scale,
         similarity_weight=section.similarity_weight,
-        landmarks=vectors[_spread(vectors.num_texts, section.landmarks)] if section.landmarks else None,
     )
 
 
@@ -152,7 +151,7 @@ def _axes(
     At most `_TEXTS_TO_TURN_BY` texts are in memory.
     """
     axes, documents = principal_axes(vectors.blocks, width), candidates.document_texts
-    some = _spread(len(documents), _TEXTS_TO_TURN_BY)
+    some = np.arange(0, len(documents), -(-len(documents) // _TEXTS_TO_TURN_BY))
     student = model.encode(
         [documents[number] for number in some.tolist()],
         prompt=model.prompts.get("document", ""),
@@ -160,11 +159,6 @@ def _axes(
         show_progress_bar=False,
     )
     return axes @ turned_to(student, vectors[vectors.num_queries + some] @ axes)
-
-
-def _spread(total: int, at_most: int) -> NDArray[np.int64]:
-    """At most so many numbers below `total`, at even distances."""
-    return np.arange(0, total, max(1, -(-total // at_most)))
 
 
 def _fit_embeddings(

@@ -34,11 +34,10 @@ def score_loss(model: SentenceTransformer, section: DistillSection) -> nn.Module
 
 
 class EmbeddingDistillationLoss(EmbedDistillLoss):  # type: ignore[misc]
-    """Draws a student's vectors to its teacher's, and its similarities to other texts to the teacher's.
+    """Draws a student's vectors to its teacher's, and its similarities within a batch to the teacher's.
 
     1 - cosine of each vector and its target (Kim et al. 2023, arXiv 2301.12005), plus `similarity_weight` times
-    `similarity_divergence` of all texts of the batch and, where there are landmarks, `landmark_divergence`. Labels are
-    rows of the teacher's vectors, (batch, columns).
+    `similarity_divergence` of all texts of the batch. Labels are rows of the teacher's vectors, (batch, columns).
 
     Args:
         model: the student.
@@ -46,8 +45,7 @@ class EmbeddingDistillationLoss(EmbedDistillLoss):  # type: ignore[misc]
         axes: (d_teacher, d_student), narrow the targets; None for a learned projection of the student to d_teacher.
         teacher_width: d_teacher.
         scale: factor on cosines before the softmax of the divergence.
-        similarity_weight: 0 leaves the divergences out.
-        landmarks: (m, d_teacher), the teacher's vectors of some texts; only beside `axes`.
+        similarity_weight: 0 leaves the divergence out.
     """
 
     def __init__(
@@ -59,14 +57,10 @@ class EmbeddingDistillationLoss(EmbedDistillLoss):  # type: ignore[misc]
         teacher_width: int,
         scale: float,
         similarity_weight: float,
-        landmarks: NDArray[np.float32] | None = None,
     ) -> None:
         super().__init__(model, "cosine", projection_dim=teacher_width if axes is None else None)
         self.vectors, self.scale, self.similarity_weight = vectors, scale, similarity_weight
         self.register_buffer("axes", None if axes is None else torch.from_numpy(axes), persistent=False)
-        targets = None if landmarks is None or axes is None else torch.from_numpy(landmarks @ axes)
-        self.register_buffer("landmarks", None if landmarks is None else torch.from_numpy(landmarks), persistent=False)
-        self.register_buffer("landmark_targets", targets, persistent=False)
 
     def forward(self, sentence_features: Iterable[dict[str, Tensor]], labels: Tensor) -> Tensor:
         """The loss of one batch."""
@@ -77,21 +71,12 @@ class EmbeddingDistillationLoss(EmbedDistillLoss):  # type: ignore[misc]
         loss: Tensor = self.compute_loss_from_embeddings(students, list(target_ND.chunk(len(students))))
         if self.similarity_weight:
             divergence = similarity_divergence(torch.cat(students), teacher_ND, self.scale)
-            if self.landmarks is not None:
-                divergence = divergence + landmark_divergence(
-                    torch.cat(students), teacher_ND, self.landmark_targets, self.landmarks, self.scale
-                )
             loss = loss + self.similarity_weight * divergence
         return loss
 
     def get_config_dict(self) -> dict[str, Any]:
         """What the loss was set to."""
-        return {
-            **super().get_config_dict(),
-            "scale": self.scale,
-            "similarity_weight": self.similarity_weight,
-            "landmarks": 0 if self.landmarks is None else len(self.landmarks),
-        }
+        return {**super().get_config_dict(), "scale": self.scale, "similarity_weight": self.similarity_weight}
 
 
 def similarity_divergence(student_ND: Tensor, teacher_ND: Tensor, scale: float) -> Tensor:
@@ -104,38 +89,13 @@ def similarity_divergence(student_ND: Tensor, teacher_ND: Tensor, scale: float) 
     return F.kl_div(log_student_NN, log_teacher_NN, reduction="batchmean", log_target=True)
 
 
-def landmark_divergence(
-    student_ND: Tensor, teacher_ND: Tensor, landmark_ME: Tensor, teacher_landmark_MD: Tensor, scale: float
-) -> Tensor:
-    """How far, for each text, the student's distribution over the landmarks is from the teacher's; the mean.
-
-    As `similarity_divergence`, but over texts that are not in the batch and of which both sides only have targets, so
-    there may be thousands of them: enough to hold near neighbours of every text.
-
-    Args:
-        student_ND: (N, d) of the texts.
-        teacher_ND: (N, d_teacher) of the texts.
-        landmark_ME: (M, d), targets of the landmarks.
-        teacher_landmark_MD: (M, d_teacher) of the landmarks.
-        scale: factor on cosines before the softmax.
-    """
-    log_student_NM = torch.log_softmax(scale * _cosines(student_ND, landmark_ME), dim=1)
-    log_teacher_NM = torch.log_softmax(scale * _cosines(teacher_ND, teacher_landmark_MD), dim=1)
-    return F.kl_div(log_student_NM, log_teacher_NM, reduction="batchmean", log_target=True)
-
-
 def _log_neighbours(vectors_ND: Tensor, scale: float) -> Tensor:
     """Log probabilities (N, N - 1) of each text's neighbours, itself left out."""
-    scores_NN = scale * _cosines(vectors_ND, vectors_ND)
-    others_NN = ~torch.eye(len(scores_NN), dtype=torch.bool, device=scores_NN.device)
-    return torch.log_softmax(scores_NN[others_NN].view(len(scores_NN), -1), dim=1)
-
-
-def _cosines(one_ND: Tensor, other_MD: Tensor) -> Tensor:
-    """Cosines (N, M), in float32 at least."""
-    dtype = torch.promote_types(torch.promote_types(one_ND.dtype, other_MD.dtype), torch.float32)
-    with torch.autocast(one_ND.device.type, enabled=False):
-        return F.normalize(one_ND.to(dtype)) @ F.normalize(other_MD.to(dtype)).T
+    with torch.autocast(vectors_ND.device.type, enabled=False):
+        vectors_ND = F.normalize(vectors_ND if vectors_ND.dtype == torch.float64 else vectors_ND.float())
+        scores_NN = scale * vectors_ND @ vectors_ND.T
+        others_NN = ~torch.eye(len(scores_NN), dtype=torch.bool, device=scores_NN.device)
+        return torch.log_softmax(scores_NN[others_NN].view(len(scores_NN), -1), dim=1)
 
 
 def principal_axes(blocks: Iterable[NDArray[np.float32]], width: int) -> NDArray[np.float32]:

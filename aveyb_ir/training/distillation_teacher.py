@@ -43,11 +43,6 @@ class TeacherVectors:
         return len(self.blocks[0])
 
     @property
-    def num_texts(self) -> int:
-        """Rows of queries and documents."""
-        return sum(map(len, self.blocks))
-
-    @property
     def width(self) -> int:
         """Numbers of a vector."""
         return int(self.blocks[0].shape[1])

@@ -21,7 +21,6 @@ from aveyb_ir.training import distillation_teacher as teachers
 from aveyb_ir.training.distillation_candidates import candidates_of
 from aveyb_ir.training.distillation_loss import (
     EmbeddingDistillationLoss,
-    landmark_divergence,
     principal_axes,
     score_loss,
     similarity_divergence,
@@ -167,40 +166,12 @@ def test_similarity_divergence_is_its_written_out_formula() -> None:
     assert similarity_divergence(teacher, 3 * teacher, 5.0).item() == pytest.approx(0, abs=1e-12)
 
 
-def test_landmark_divergence_is_its_written_out_formula() -> None:
-    generator = torch.Generator().manual_seed(5)
-    student = torch.randn(2, 3, generator=generator, dtype=torch.float64, requires_grad=True)
-    teacher, targets, landmarks = (
-        torch.randn(*shape, generator=generator, dtype=torch.float64) for shape in ((2, 6), (5, 3), (5, 6))
-    )
-
-    def probabilities(vector: Tensor, others: Tensor) -> Tensor:
-        return torch.softmax(5.0 * torch.stack([torch.cosine_similarity(vector, o, dim=0) for o in others]), dim=0)
-
-    divergence = landmark_divergence(student, teacher, targets, landmarks, 5.0)
-    (found,) = torch.autograd.grad(divergence, student)
-    pairs = [(probabilities(teacher[row], landmarks), probabilities(student[row], targets)) for row in range(2)]
-    exact = torch.stack([(p * (p / q).log()).sum() for p, q in pairs]).mean()
-    (gradient,) = torch.autograd.grad(exact, student)
-    assert divergence.item() == pytest.approx(exact.item(), rel=1e-9)
-    assert torch.allclose(found, gradient)
-    assert landmark_divergence(teacher, 3 * teacher, landmarks, landmarks, 5.0).item() == pytest.approx(0, abs=1e-12)
-
-
-@pytest.mark.parametrize(("projection", "landmarks"), [("pca", 0), ("pca", 4), ("learned", 0)])
-def test_embedding_loss_is_its_written_out_formula(
-    student: SentenceTransformer, projection: str, landmarks: int
-) -> None:
+@pytest.mark.parametrize("projection", ["pca", "learned"])
+def test_embedding_loss_is_its_written_out_formula(student: SentenceTransformer, projection: str) -> None:
     vectors = np.random.default_rng(4).normal(size=(6, 60)).astype(np.float32)
     axes = principal_axes([vectors], 48) if projection == "pca" else None
     loss_of = EmbeddingDistillationLoss(
-        student,
-        vectors.__getitem__,
-        axes=axes,
-        teacher_width=60,
-        scale=5.0,
-        similarity_weight=0.5,
-        landmarks=vectors[:landmarks] if landmarks else None,
+        student, vectors.__getitem__, axes=axes, teacher_width=60, scale=5.0, similarity_weight=0.5
     )
     if loss_of.projection is not None:
         loss_of.projection.double()
@@ -217,11 +188,7 @@ def test_embedding_loss_is_its_written_out_formula(
         else:
             target, shown = teacher, students @ loss_of.projection.weight.T + loss_of.projection.bias
         cosines = torch.cosine_similarity(shown, target)
-        divergence = similarity_divergence(students, teacher, 5.0)
-        if landmarks:
-            near = torch.from_numpy(vectors[:landmarks]).double()
-            divergence += landmark_divergence(students, teacher, near @ torch.from_numpy(axes).double(), near, 5.0)
-        return (1 - cosines).mean() + 0.5 * divergence
+        return (1 - cosines).mean() + 0.5 * similarity_divergence(students, teacher, 5.0)
 
     exact = expected([0, 1, 2, 3, 4, 5])
     exact.backward()
@@ -317,9 +284,7 @@ def test_vectors_are_the_teachers(avey_dir: Path, tmp_path: Path) -> None:
     assert np.allclose(scores[:, 0], (model.encode_query(QUERIES) * model.encode_document(DOCUMENTS)).sum(1), atol=1e-5)
 
 
-@pytest.mark.parametrize(
-    "options", [{"loss": "kl"}, {"loss": "embedding", "projection": "learned"}, {"loss": "embedding", "landmarks": 3}]
-)
+@pytest.mark.parametrize("options", [{"loss": "kl"}, {"loss": "embedding", "projection": "learned"}])
 def test_a_resumed_run_is_the_uninterrupted_one_bit_for_bit(
     make: MakeDistill, avey_dir: Path, options: dict[str, Any]
 ) -> None:
@@ -355,8 +320,6 @@ def test_fitted_embeddings_start_nearer_to_the_teacher(make: MakeDistill, bert_d
 def test_a_fit_needs_targets(make: MakeDistill) -> None:
     with pytest.raises(ValueError, match=r"distill\.fit_embeddings"):
         make({"loss": "kl", "fit_embeddings": 1.0}, max_steps=1)
-    with pytest.raises(ValueError, match=r"distill\.landmarks"):
-        make({"loss": "kl", "landmarks": 3}, max_steps=1)
 
 
 def test_a_narrow_teacher_needs_a_learned_projection(make: MakeDistill, bert_dir: Path) -> None:
